@@ -40,7 +40,7 @@ class Run:
 
     def __init__(self, options, spec, train, precision, steps=STEPS, arguments=()):
         self.spec, self.dtype = Spec(spec, train), DTYPES.get(precision, torch.float32)
-        self.folder = pathlib.Path(options.folder) / f"{self.spec.name}-{train}-{precision}"
+        self.folder = pathlib.Path(options.folder) / f"{self.spec.name}-{train}-{precision}-{steps}"
         self.log = self.folder / "log.jsonl"
         if not self.folder.exists():
             self.folder.mkdir()
@@ -69,8 +69,8 @@ class Case:
     """One comparison. train: a block of `spec`; stream: the block whose dump holds the samples, in order; bounds: the
     relative distance that is allowed, by precision."""
 
-    def __init__(self, figures, train, spec=CLAUSES, stream="clothes", bounds=None):
-        self.figures, self.train, self.spec, self.stream = figures, train, pathlib.Path(spec), stream
+    def __init__(self, figures, train, spec=CLAUSES, stream="clothes", bounds=None, steps=STEPS):
+        self.figures, self.train, self.spec, self.stream, self.steps = figures, train, pathlib.Path(spec), stream, steps
         self.bounds = bounds or {"fp32": 1e-4, "fp64": 1e-9}
 
 
@@ -213,7 +213,7 @@ def narrow(context, scales=False, weight=1.0):
         parameters, state = losses.start(run.folder, torch.float32)
         stepper = precisions.Scaled(run.spec.optimizer(parameters), scales)
         result = {"loss": []} | ({"loss_scale": [], "skipped": []} if scales else {})
-        for s in range(STEPS):
+        for s in range(len(run.rows)):
             with context(forward=True):
                 loss = weight * run.spec.model(parameters, state, run.batch(s), run.draws(s))[0]
             with context(forward=False):
@@ -226,16 +226,21 @@ def narrow(context, scales=False, weight=1.0):
     return figures
 
 
-NARROW = {"bf16": 2e-4, "fp16": 2e-4, "tf32": 2e-4}
 GPT = {"stream": "sayings"}
 HOOK = {"fp32": 1e-4, "fp64": 1e-5}  # it adds no epsilon to a norm
-AUTOCAST = {"bf16": precisions.autocast(torch.bfloat16), "fp16": precisions.autocast(torch.float16),
-            "tf32": precisions.rounded(precisions.tf32)}
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def example(name, precision):
-    return Case(narrow(AUTOCAST[precision], precision == "fp16"), None, ROOT / f"examples/{name}.ech", None,
-                {precision: NARROW[precision]})
+def in_precisions(name, train, spec, most=2e-4, steps=STEPS):
+    """A spec in each precision, as PyTorch has it, and with operands rounded by hand; most: the bound of autocast."""
+    def case(context, precision, bound):
+        return Case(narrow(context, precision == "fp16"), train, spec, None, {precision: bound}, steps)
+    cases = {f"{name}_tf32": case(precisions.rounded(precisions.tf32), "tf32", 5e-5)}
+    for precision, kind in TYPES.items():
+        cases[f"{name}_{precision}"] = case(precisions.autocast(kind), precision, most)
+        by_hand = precisions.rounded(precisions.narrowed(kind))
+        cases[f"{name}_{precision}_by_hand"] = case(by_hand, precision, 2e-4)
+    return cases
 
 
 CASES = {
@@ -256,6 +261,7 @@ CASES = {
     "k_batch_sync": Case(in_turns("k_batch_sync", 5), "k_batch_sync"),
     "async": Case(in_turns("k_async", 1), "async"),
     "async_damped": Case(in_turns("k_async", 1, damp=True), "async_damped"),
+    "async_outside": Case(in_turns("k_async", 1, workers=2), "async_outside"),
     "k_async": Case(in_turns("k_async", 2), "k_async", **GPT),
     "k_batch_async": Case(in_turns("k_batch_async", 3, damp=True), "k_batch_async"),
     "replayed": Case(in_turns("k_batch_async", 2), "replayed"),
@@ -263,9 +269,14 @@ CASES = {
     "local_sgd": Case(local(3, 4, lr=0.8, momentum=0.6), "local_sgd"),
     "local_nesterov": Case(local(5, 2, lr=0.7, momentum=0.9, nesterov=True), "local_nesterov", **GPT),
     "lamb": Case(averaged(0.9), "lamb", **GPT),
-    "steep": Case(narrow(AUTOCAST["fp16"], True, 1000.0), "steep", bounds={"fp16": NARROW["fp16"]}),
-    **{f"{name}_{precision}": example(name, precision)
-       for name in ("mlp_fashion", "gpt_fortunes", "sort_digits", "conv_fashion") for precision in NARROW},
+    "steep": Case(narrow(precisions.rounded(precisions.narrowed(torch.float16)), True, 1000.0), "steep", stream=None,
+                  bounds={"fp16": 2e-4}),
+    **in_precisions("clothes", "clothes", CLAUSES, 1e-3),
+    **in_precisions("sayings", "sayings", CLAUSES),
+    **in_precisions("mlp_fashion", None, ROOT / "examples/mlp_fashion.ech", 1e-3),
+    **in_precisions("sort_digits", None, ROOT / "examples/sort_digits.ech"),
+    **in_precisions("conv_fashion", None, ROOT / "examples/conv_fashion.ech", steps=10),
+    **in_precisions("gpt_fortunes", None, ROOT / "examples/gpt_fortunes.ech"),
 }
 
 
@@ -277,9 +288,9 @@ def compare(options, name, case):
     """(PyTorch's figures, whether Echelon's agree)"""
     figures, fine = {"spec": case.spec.name, "arguments": ["--train", case.train] if case.train else []}, True
     for precision, bound in case.bounds.items():
-        run = Run(options, case.spec, case.train, precision)
+        run = Run(options, case.spec, case.train, precision, case.steps)
         stream = case.stream and Run(options, case.spec, case.stream, precision, 2 * STEPS)
-        plain = stream or Run(options, case.spec, case.train, "fp32")
+        plain = stream or Run(options, case.spec, case.train, "fp32", case.steps)
         theirs = case.figures(run, stream)
         ours = {"loss": [row["loss"] for row in run.rows]}
         pairs = list(zip(ours["loss"], theirs["loss"], strict=True))
@@ -290,8 +301,8 @@ def compare(options, name, case):
         for key in ("loss_scale", "skipped"):
             if key in theirs:
                 agrees &= [row.get(key, False) for row in run.rows] == theirs[key]
-        distance, without = most(*zip(*pairs)), most(theirs["loss"], [row["loss"] for row in plain.rows[:STEPS]])
-        print(f"  {name:22s} {precision}  {distance:8.1e} of {bound:.0e}   without {without:8.1e}"
+        distance, without = most(*zip(*pairs)), most(theirs["loss"], [row["loss"] for row in plain.rows[:case.steps]])
+        print(f"  {name:24s} {precision}  {distance:8.1e} of {bound:.0e}   without {without:8.1e}"
               + ("" if agrees else "  disagree"), flush=True)
         fine &= agrees
         for key, value in theirs.items():
@@ -299,7 +310,7 @@ def compare(options, name, case):
         if case.train == "replayed":
             figures.setdefault("order", {})[precision] = [
                 {key: row[key] for key in ("step", "loss", "workers", "tickets", "reads")} for row in run.rows]
-    return figures | {"spec_sha256": run.spec.hash, "steps": STEPS, "allowed": case.bounds}, fine
+    return figures | {"spec_sha256": run.spec.hash, "steps": case.steps, "allowed": case.bounds}, fine
 
 
 def store(path, cases):

@@ -163,7 +163,7 @@ class Bucket:
 
 
 class Hook:
-    """powerSGD_hook of torch.distributed on this process's gradients. Its first Q is Echelon's; epsilon 0, its default."""
+    """powerSGD_hook of torch.distributed on this process's gradients, from Echelon's Q, with epsilon 0, its default."""
 
     def __init__(self, rank, start):
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as module

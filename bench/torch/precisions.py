@@ -15,17 +15,23 @@ def tf32(x):
     return ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
 
 
-class Rounded(TorchDispatchMode):
-    """Products, forward and backward, of operands that `to` has rounded; sums in fp32, results as they are."""
+def narrowed(kind):
+    return lambda x: x.to(kind).float()
 
-    def __init__(self, to):
+
+class Rounded(TorchDispatchMode):
+    """Products, forward and backward, of operands that `to` has rounded; sums in fp32. Their results stay as they are,
+    or, of a matrix product, are rounded, too, gradients of parameters among them."""
+
+    def __init__(self, to, results):
         super().__init__()
-        self.to = to
+        self.to, self.results = to, results
 
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
         rounded = CONTRACTIONS.get(function, ())
         arguments = [self.to(a) if i in rounded else a for i, a in enumerate(arguments)]
-        return function(*arguments, **(keywords or {}))
+        result = function(*arguments, **(keywords or {}))
+        return self.to(result) if self.results and rounded and isinstance(result, torch.Tensor) else result
 
 
 def autocast(kind):
@@ -33,8 +39,8 @@ def autocast(kind):
     return lambda forward: torch.autocast("cpu", kind, enabled=forward)
 
 
-def rounded(to):
-    return lambda forward: Rounded(to)
+def rounded(to, results=False):
+    return lambda forward: Rounded(to, results)
 
 
 class Scaled:

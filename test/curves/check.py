@@ -3,8 +3,8 @@
     check.py ECHELON SPEC FIGURES PRECISION STEPS [CASE]
 
 CASE: one of those that bench/torch/clauses.py --store wrote into FIGURES, evaluations, loss scale and order of arrival
-with it. Needs no PyTorch. The environment's ECHELON_CURVE_STEPS, where set, replaces STEPS (at most as many as are stored).
-Ends with 77, which ctest takes for skipped, where the spec is not there.
+with it. Needs no PyTorch. The environment's ECHELON_CURVE_STEPS, where set, replaces STEPS (at most as many as are
+stored). Ends with 77, which ctest takes for skipped, where the spec is not there.
 """
 import hashlib
 import json
