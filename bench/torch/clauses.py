@@ -23,7 +23,6 @@ import torch
 
 import data
 import losses
-import models
 import packings
 import policies
 import precisions
