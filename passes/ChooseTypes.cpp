@@ -147,7 +147,8 @@ bool StepTypes::isOfPositions(Value v) {
   return ofPositions[v] = is;
 }
 
-/// Whether the forward pass multiplies what follows from a value; what goes into or out of loops counts as that.
+/// Whether the forward pass multiplies what follows from a value; what goes into or out of loops counts as that, but
+/// for what micro batches add up or stack: that is a value behind them.
 bool StepTypes::leadsToProduct(Value v) {
   auto [known, isNew] = leading.try_emplace(v, false);
   if (!isNew)
@@ -157,8 +158,13 @@ bool StepTypes::leadsToProduct(Value v) {
     Operation *user = use.getOwner();
     if (leads || phaseOf(user) != "forward")
       continue;
-    leads = isFactor(use) || isa<YieldOp, RepeatOp>(user) ||
-            llvm::any_of(user->getResults(), [&](Value result) { return leadsToProduct(result); });
+    auto repeat = isa<YieldOp>(user) ? cast<RepeatOp>(user->getParentOp()) : RepeatOp();
+    const unsigned at = use.getOperandNumber();
+    if (repeat && repeat.getTime() && at >= repeat.getCarried().size())
+      leads = leadsToProduct(repeat->getResult(at));
+    else
+      leads = isFactor(use) || isa<YieldOp, RepeatOp>(user) ||
+              llvm::any_of(user->getResults(), [&](Value result) { return leadsToProduct(result); });
   }
   return leading[v] = leads;
 }

@@ -75,4 +75,29 @@ ech.step @evaluate {
   ech.report metric "k", %k : !s
   ech.report metric "t", %t : !s
 }
+
+// What micro batches add up for a loss lies behind them: nothing multiplies it, so what leads to it stays f32, as without
+// micro batches.
+// CHECK-LABEL: ech.step @in_parts
+ech.step @in_parts {
+  %x = ech.read @x : <[batch=8, embed=4], f32>
+  %w = ech.read @w : <[embed=4, ff=6], f32>
+  %b = ech.read @b : <[ff=6], f32>
+  %parts = ech.relabel %x [["batch"]] -> [["micro", "batch"]] : (!x) -> !ech.tensor<[micro=2, batch=4, embed=4], f32>
+  %l, %d = ech.repeat "micro" = 2 time slice(%parts : !ech.tensor<[micro=2, batch=4, embed=4], f32>) -> () sum (!s, !ech.tensor<[ff=6], f32>) {
+  ^bb0(%xi: !ech.tensor<[batch=4, embed=4], f32>):
+    // CHECK: %[[H:.*]] = ech.dot
+    // CHECK-NEXT: %[[Y:.*]] = ech.map add %[[H]]
+    // CHECK-NEXT: %[[E:.*]] = ech.map exp %[[Y]] : {{.*}}f32>) -> {{.*}}f32>
+    // CHECK-NEXT: ech.reduce sum %[[E]] {{.*}}f32>
+    %h = ech.dot %xi, %w over ["embed"] : (!ech.tensor<[batch=4, embed=4], f32>, !w) -> !ech.tensor<[batch=4, ff=6], f32>
+    %y = ech.map add %h, %b : (!ech.tensor<[batch=4, ff=6], f32>, !b) -> !ech.tensor<[batch=4, ff=6], f32>
+    %e = ech.map exp %y : (!ech.tensor<[batch=4, ff=6], f32>) -> !ech.tensor<[batch=4, ff=6], f32>
+    %one = ech.reduce sum %e over ["batch", "ff"] : (!ech.tensor<[batch=4, ff=6], f32>) -> !s
+    %back = ech.reduce sum %e over ["batch"] {ech.phase = "backward"} : (!ech.tensor<[batch=4, ff=6], f32>) -> !ech.tensor<[ff=6], f32>
+    ech.yield sum(%one, %back : !s, !ech.tensor<[ff=6], f32>)
+  }
+  ech.report loss "loss", %l : !s
+  ech.write @b, %d {ech.phase = "update"} : <[ff=6], f32>
+}
 }
