@@ -1,6 +1,6 @@
 // Gradients travel while the backward pass goes on. (Those of loops: OverlapLoops.cpp.)
-//   0. What the report of the norm needs comes before the rest of the update: a step whose loss or norm is not finite
-//      changes nothing.
+//   0. What the reports of losses and of the norm need comes before the rest of the update, the norm last: a step whose
+//      loss or norm is not finite changes nothing.
 //   1. Local operations of the update that only prepare a message (slices, masks) move up after what they take, but
 //      for what a loop's iterations started.
 //   2. A message of the update that sums becomes a dist.start after the last of its values and a dist.wait before the
@@ -46,11 +46,18 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
         op->moveBefore(first);
   }
 
-  /// Moves the operations of the update that come before the report, and that it does not need, after it.
-  static void moveUp(ech::ReportOp report) {
-    Block *block = report->getBlock();
+  /// Brings the report of the norm behind those of losses, and moves the operations of the update that come before it,
+  /// and that no report needs, after it.
+  static void moveUp(ech::ReportOp norm) {
+    Block *block = norm->getBlock();
     SmallPtrSet<Operation *, 32> needed;
-    SmallVector<Operation *> open{report}, rest;
+    SmallVector<Operation *> open, rest;
+    Operation *last = norm;
+    for (auto report : block->getOps<ech::ReportOp>()) {
+      open.push_back(report);
+      if (last->isBeforeInBlock(report))
+        last = report;
+    }
     while (!open.empty()) {
       Operation *op = open.pop_back_val();
       if (!needed.insert(op).second)
@@ -62,12 +69,14 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
               open.push_back(here);
       });
     }
-    for (Operation &op : llvm::make_range(block->begin(), report->getIterator())) {
+    for (Operation &op : llvm::make_range(block->begin(), last->getIterator())) {
       auto phase = op.getAttrOfType<StringAttr>(ech::kPhase);
       if (phase && phase.getValue() == "update" && !needed.contains(&op))
         rest.push_back(&op);
     }
-    Operation *last = report;
+    if (last != norm)
+      norm->moveAfter(last);
+    last = norm;
     for (Operation *op : rest) {
       op->moveAfter(last);
       last = op;

@@ -45,6 +45,8 @@ void Rank::look() {
 }
 
 bool Rank::isBroken() const {
+  if (isHeldBack)
+    return true;
   for (size_t i = 0; i < isReported.size(); ++i)
     if (isReported[i] && ownProgram.scalars[i].kind != Scalar::Metric && !std::isfinite(reportedValue[i]))
       return true;

@@ -120,6 +120,8 @@ public:
     isNothingIn = isFirst;
     currentWorker = worker;
   }
+  /// From here on steps end before they update anything, as if they were broken.
+  void holdBack(bool does) { isHeldBack = does; }
   void beginEvaluation(int64_t samples);
   void setEvaluationBatch(int64_t offset, int64_t valid);
   void watchWith(LiveWorkers *newWorkers) { live = newWorkers; }
@@ -141,7 +143,7 @@ private:
   Course ownCourse;
   double currentWeight = 0;
   int64_t currentWorker = 0;
-  bool isNothingIn = true;
+  bool isNothingIn = true, isHeldBack = false;
   int64_t currentStep = 0, currentRound = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
   bool isTraining = true;
   const char *brokenGradient = nullptr;

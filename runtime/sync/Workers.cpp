@@ -67,8 +67,26 @@ void Workers::take(const HandedIn &gradient) {
   loader.load(data, Reading::Training, gradient.ticket * samples, samples);
 }
 
-/// A step of every worker by itself. What is reported is the mean of what they report.
+/// A step of every worker by itself. What is reported is the mean of what they report, and where that is not finite no
+/// worker's step counts: one rank looks at all of them before it updates the first.
 const Update &Workers::stepOfEach(int64_t version, double lr) {
+  const Program &program = rank.program();
+  bool isBroken = false;
+  if (isAll && (program.onNan.action == OnNan::Skip || program.lossScale.isDynamic)) {
+    rank.holdBack(true);
+    trainEach(lr);
+    rank.holdBack(false);
+    isBroken = rank.isBroken();
+  }
+  if (!isBroken)
+    trainEach(lr);
+  if ((version + 1) % policy.every == 0 || version + 1 == last)
+    meetAll();
+  select(0);
+  return update;
+}
+
+void Workers::trainEach(double lr) {
   const Program &program = rank.program();
   std::vector<double> sums(program.scalars.size());
   for (const HandedIn &gradient : update.gradients) {
@@ -82,10 +100,6 @@ const Update &Workers::stepOfEach(int64_t version, double lr) {
   for (size_t i = 0; isAll && i < sums.size(); ++i)
     if (rank.hasReport(int(i)))
       rank.report(int(i), sums[i] / double(policy.workers));
-  if ((version + 1) % policy.every == 0 || version + 1 == last)
-    meetAll();
-  select(0);
-  return update;
 }
 
 void Workers::meetAll() {

@@ -21,6 +21,7 @@ public:
 
 private:
   const Update &stepOfEach(int64_t version, double lr);
+  void trainEach(double lr);
   void meetAll();
   void take(const HandedIn &gradient);
   bool isMine(int64_t worker) const { return isAll || worker == own; }
