@@ -3,7 +3,8 @@
 // In each block:
 // 1. `dot` without axes of its own becomes a product and a sum; what is kept in two bytes is read by each user.
 // 2. Every element-wise operation and every sum is a group; a producer's group joins its consumer's where the union is
-//    one loop nest (one set of axes, no use of a sum inside) and no path between them leads outside.
+//    one loop nest (one set of axes, no use of a sum inside) and no path between them leads outside. What comes before
+//    the report of the norm joins nothing behind it: a step that is not finite ends there, and has written nothing.
 // 3. What a group reads of another is computed in both, if little computing makes it of one stored value: it is then
 //    not stored.
 // 4. Groups and other operations are put in order again, each as late as its last operation stood.
@@ -71,6 +72,8 @@ void BlockFusion::run() {
   splitWidenings(block);
   int64_t next = 0;
   for (Operation &op : block) {
+    if (auto report = dyn_cast<ech::ReportOp>(op); report && report.getKind() == ech::ReportKind::Norm)
+      norm = next;
     place[&op] = next++;
     if (!isFusable(&op))
       continue;

@@ -90,6 +90,7 @@ private:
   Block &block;
   dist::MeshAttr mesh;
   llvm::DenseMap<Operation *, int64_t> place; // in the block, before anything moved
+  int64_t norm = -1; // the place of its report, where a step ends that is not finite; -1: there is none
   Stretches stretches;
   std::vector<std::unique_ptr<Group>> groups;
   llvm::DenseMap<Operation *, Group *> groupOf;

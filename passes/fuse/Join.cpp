@@ -124,7 +124,8 @@ bool BlockFusion::readsSumOf(Group *reader, Group *of) {
 }
 
 bool BlockFusion::join(Group *from, Group *into) {
-  if (from == into || from->ops.size() + into->ops.size() > kLargestGroup ||
+  auto isInUpdate = [&](Group *group) { return place[group->ops.front()] > norm; };
+  if (from == into || from->ops.size() + into->ops.size() > kLargestGroup || isInUpdate(from) != isInUpdate(into) ||
       from->ops[0]->getAttr(ech::kPhase) != into->ops[0]->getAttr(ech::kPhase) || !sharesLoops(from, into) ||
       readsSumOf(into, from) || readsSumOf(from, into) || leadsOutside(from, into))
     return false;

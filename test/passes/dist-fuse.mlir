@@ -105,3 +105,25 @@ ech.step @made_elsewhere {
   %p = ech.map mul %s, %t : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
   ech.write @x, %p : !ech.tensor<[batch=4, hidden=8], f32>
 }
+
+// A step that is not finite ends at the report of the norm: the gradient, which is of the update, too, where it came
+// packed, joins no loop that writes parameters.
+// CHECK-LABEL: ech.step @norm
+// CHECK:       %[[G:.*]] = rt.group({{.*}}) {{.*}}{
+// CHECK-NEXT:  ^bb0
+// CHECK-NEXT:    ech.constant
+// CHECK-NEXT:    ech.map mul
+// CHECK-NEXT:    rt.yield
+// CHECK:       ech.report norm
+// CHECK:       rt.group({{.*}}%[[G]]{{.*}}) {{.*}}{
+// CHECK:         ech.map sub
+ech.step @norm {
+  %x = ech.read @x : !ech.tensor<[batch=4, hidden=8], f32>
+  %u = ech.softmax %x over ["hidden"] : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %half = ech.constant 0.5 : <[], f32>
+  %g = ech.map mul %u, %half {ech.phase = "update"} : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  %n = ech.global_norm %g {ech.parameters = ["x"], ech.phase = "update"} : (!ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[], f32>
+  ech.report norm "norm", %n {ech.phase = "update"} : <[], f32>
+  %y = ech.map sub %x, %g {ech.phase = "update"} : (!ech.tensor<[batch=4, hidden=8], f32>, !ech.tensor<[batch=4, hidden=8], f32>) -> !ech.tensor<[batch=4, hidden=8], f32>
+  ech.write @x, %y {ech.phase = "update"} : !ech.tensor<[batch=4, hidden=8], f32>
+}
