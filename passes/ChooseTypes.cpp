@@ -275,6 +275,9 @@ void StepTypes::operation(Operation *op) {
     results(repeat);
     return;
   }
+  // What workers hand in travels as it was packed.
+  if (isa<PerWorkerOp, HandInOp>(op))
+    return;
   // What moves elements moves them as they are kept.
   if (moves(op) && op->getNumOperands() > 0 && llvm::all_of(op->getOperands(), [&](Value v) {
         return tensor(v).getElement() == narrow || roundedOf.lookup(v);
