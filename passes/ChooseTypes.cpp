@@ -58,7 +58,7 @@ bool isPartOfSum(Operation *op) {
 }
 class StepTypes {
 public:
-  StepTypes(Type narrow) : narrow(narrow), builder(narrow.getContext()) {}
+  StepTypes(Type narrow, StepOp step) : narrow(narrow), builder(narrow.getContext()), leading(step) {}
   void run(StepOp step) {
     findWide(step.getBody().front());
     // In this order what each answer rests on is known: chains may be long.
@@ -66,8 +66,6 @@ public:
     step.walk<WalkOrder::PreOrder>([&](Operation *op) { llvm::append_range(results, op->getResults()); });
     for (Value v : results)
       isOfPositions(v);
-    for (Value v : llvm::reverse(results))
-      leadsToProduct(v);
     block(step.getBody().front());
   }
 
@@ -79,7 +77,6 @@ private:
   bool isRounded(Value v);
   bool isKeptForLater(Value v);
   bool isOfPositions(Value v);
-  bool leadsToProduct(Value v);
 
   void block(Block &block);
   void operation(Operation *op);
@@ -94,7 +91,8 @@ private:
 
   Type narrow;
   OpBuilder builder;
-  DenseMap<Value, bool> ofPositions, leading;
+  DenseMap<Value, bool> ofPositions;
+  LeadingToProducts leading;
   DenseSet<Value> wide; // f32 in any case: parts of gradients, what the update takes
   DenseMap<std::tuple<Value, Block *, StringRef>, Value> copies; // rounded, of f32 values
   DenseMap<Value, Value> roundedOf;                              // of values that everyone reads rounded
@@ -147,28 +145,6 @@ bool StepTypes::isOfPositions(Value v) {
   return ofPositions[v] = is;
 }
 
-/// Whether the forward pass multiplies what follows from a value; what goes into or out of loops counts as that, but
-/// for what micro batches add up or stack: that is a value behind them.
-bool StepTypes::leadsToProduct(Value v) {
-  auto [known, isNew] = leading.try_emplace(v, false);
-  if (!isNew)
-    return known->second;
-  bool leads = false;
-  for (OpOperand &use : v.getUses()) {
-    Operation *user = use.getOwner();
-    if (leads || phaseOf(user) != "forward")
-      continue;
-    auto repeat = isa<YieldOp>(user) ? cast<RepeatOp>(user->getParentOp()) : RepeatOp();
-    const unsigned at = use.getOperandNumber();
-    if (repeat && repeat.getTime() && at >= repeat.getCarried().size())
-      leads = leadsToProduct(repeat->getResult(at));
-    else
-      leads = isFactor(use) || isa<YieldOp, RepeatOp>(user) ||
-              llvm::any_of(user->getResults(), [&](Value result) { return leadsToProduct(result); });
-  }
-  return leading[v] = leads;
-}
-
 bool StepTypes::isKeptForLater(Value v) {
   StringRef phase = phaseOf(v.getDefiningOp());
   return llvm::any_of(v.getUsers(), [&](Operation *user) { return phaseOf(user) != phase && !isa<YieldOp>(user); });
@@ -183,7 +159,7 @@ bool StepTypes::isRounded(Value v) {
     return false;
   if (isProduct(op) && !llvm::all_of(v.getUsers(), isPartOfSum))
     return true;
-  if (phaseOf(op) == "forward" && !leadsToProduct(v)) // of losses and metrics
+  if (phaseOf(op) == "forward" && !leading.contains(v)) // of losses and metrics
     return false;
   return isKeptForLater(v) || llvm::any_of(v.getUses(), [](OpOperand &use) {
            auto yield = dyn_cast<YieldOp>(use.getOwner());
@@ -348,10 +324,10 @@ struct ChooseTypes : echelon::impl::ChooseTypesBase<ChooseTypes> {
       roundOperands(step);
     } else if (isa<Float8E4M3FNType>(compute)) {
       EightBits dots(step);
-      StepTypes(BFloat16Type::get(step.getContext())).run(step);
+      StepTypes(BFloat16Type::get(step.getContext()), step).run(step);
       dots.round();
     } else if (!compute.isF32()) {
-      StepTypes(compute).run(step);
+      StepTypes(compute, step).run(step);
     }
   }
 };

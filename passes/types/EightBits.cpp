@@ -23,31 +23,18 @@ bool isGradient(Value v) {
 } // namespace
 
 EightBits::EightBits(StepOp step) {
+  const LeadingToProducts leading(step);
   step.walk([&](DotOp dot) {
     if (staysF32(dot))
       return;
     const bool isForward = phaseOf(dot) == "forward";
     Dot each{dot, {!isForward && isGradient(dot.getLhs()), !isForward && isGradient(dot.getRhs())}};
-    const bool isLast = isForward ? !leadsToProduct(dot.getResult())
+    const bool isLast = isForward ? !leading.contains(dot.getResult())
                                   : !(each.isGradient[0] && followsProduct(dot.getLhs())) &&
                                         !(each.isGradient[1] && followsProduct(dot.getRhs()));
     if (!isLast)
       dots.push_back(each);
   });
-}
-
-/// Whether the forward pass multiplies what follows from a value; what goes into or out of loops counts as that.
-bool EightBits::leadsToProduct(Value v) {
-  auto [known, isNew] = leading.try_emplace(v, false);
-  if (!isNew)
-    return known->second;
-  const bool leads = llvm::any_of(v.getUses(), [&](OpOperand &use) {
-    Operation *user = use.getOwner();
-    return phaseOf(user) == "forward" &&
-           (isFactor(use) || isa<YieldOp, RepeatOp>(user) ||
-            llvm::any_of(user->getResults(), [&](Value result) { return leadsToProduct(result); }));
-  });
-  return leading[v] = leads;
 }
 
 /// Whether a gradient came through a product of the backward pass, or through a loop.

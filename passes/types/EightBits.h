@@ -17,14 +17,13 @@ public:
 
 private:
   bool followsProduct(mlir::Value v);
-  bool leadsToProduct(mlir::Value v);
 
   struct Dot {
     ech::DotOp op;
     bool isGradient[2]; // which operands are
   };
   llvm::SmallVector<Dot> dots;
-  llvm::DenseMap<mlir::Value, bool> following, leading;
+  llvm::DenseMap<mlir::Value, bool> following;
 };
 
 } // namespace echelon::types

@@ -31,6 +31,18 @@ inline bool moves(mlir::Operation *op) {
   return llvm::isa<RelabelOp, PlaceOp, SliceOp, PadOp, ConcatOp>(op);
 }
 
+/// The values that the forward pass of a step multiplies, or what follows from them. What goes into or out of loops
+/// counts as multiplied, but for what micro batches add up or stack: that is a value behind them.
+class LeadingToProducts {
+public:
+  explicit LeadingToProducts(ech::StepOp step);
+  bool contains(mlir::Value v) const { return values.contains(v); }
+
+private:
+  bool leads(mlir::OpOperand &use) const;
+  llvm::DenseSet<mlir::Value> values;
+};
+
 /// The parameter or state that a value is read from, elements moved or converted at most; through the slices of
 /// loops. Null for others.
 ech::ReadOp readOf(mlir::Value v);

@@ -3,7 +3,8 @@
 
 !w = !ech.tensor<[embed=4], f32>
 !each = !ech.tensor<[worker=2, embed=4], f32>
-module attributes {ech.compute = f16} {
+module {
+run.precision f16
 ech.variable param @w : !w = constant(0.0, 0.0)
 ech.step @train {
   %w = ech.read @w : <[embed=4], f32>
