@@ -1,7 +1,8 @@
 // Whether one spec means the same everywhere: the interpreter on one rank, every rank of the laid-out step on numbers,
-// the compiled program.
+// the compiled program; and under a sync policy, the program of one rank that works for all workers.
 #pragma once
 #include "test/composition/RandomSpec.h"
+#include "tools/driver/compile/Compilation.h"
 #include "tools/driver/verify/Trace.h"
 #include <map>
 #include <string>
@@ -11,8 +12,9 @@ namespace echelon::test {
 struct Verdict {
   enum Kind {
     Equal,
-    Refused,  ///< the layout, by a diagnostic
-    Different ///< or anything else that should not be
+    Refused,   ///< the layout, by a diagnostic
+    Unsettled, ///< results lie at a tie of a packing or a rounding, or beyond what fp16 has: the last digit turns them
+    Different  ///< or anything else that should not be
   } kind = Equal;
   std::string why;
   double error = 0;
@@ -21,20 +23,27 @@ struct Verdict {
 /// How often operations, functions and conversions occurred.
 using Counts = std::map<std::string, int64_t>;
 
+class Reference;
+
 struct Proof {
   std::string folder;                // for the spec and its data
-  bool compiled = false;             // also the program, three steps
+  bool compiled = false;             // also the program; under a sync policy it is so in any case
   std::string transport = "threads"; // of the program
 
-  /// Adds to `counts` what the laid-out step holds, where it is equal.
+  /// Adds to `counts` what the laid-out step holds, and its clauses, where it is equal.
   Verdict check(const RandomSpec &spec, Counts &counts) const;
 
 private:
-  std::string train(const RandomSpec &spec, const std::string &path, const std::string &out, Trace &trace) const;
+  std::string train(const CompileOptions &options, const RandomSpec &spec, const std::string &over, Trace &trace) const;
+  Verdict checkPolicy(const RandomSpec &spec, const Compilation &many) const;
+  Verdict checkProgram(const RandomSpec &spec, mlir::ModuleOp one, const std::string &path) const;
+  std::string out() const { return folder + "/out"; }
 };
 
+/// What a laid-out module has.
+void count(mlir::ModuleOp module, Counts &counts);
 /// What must occur: every operation of the dialect, every element-wise function, every kind of message, every change of
 /// hold.
-std::vector<std::string> expectedCounts();
+std::vector<std::string> expectedOperations();
 
 } // namespace echelon::test

@@ -1,10 +1,13 @@
-// Random models under random layouts.
+// Random models under random layouts, and with clauses of `train` by chance.
 //
-//   random_models [--models N] [--seed S] [--compiled EVERY] [--counts LEAST] [--show]
+//   random_models [--models N] [--seed S] [--clauses] [--compiled EVERY] [--counts LEAST] [--show] [--keep FOLDER]
 //
 // Seeds S … S + N - 1. Each is run by the interpreter on one rank and, laid out, by all its ranks on numbers; every
-// EVERY-th is also compiled and trained three steps, the transports in turn. A failure is shrunk and its spec printed.
-// --counts: every operation and conversion must occur so often. --show: print the specs and end.
+// EVERY-th is also compiled and trained some steps, the transports in turn. A failure is shrunk and its spec printed.
+// --clauses: with sync policies, packings, precisions and what else RandomClauses.cpp has; policies are compiled in any
+// case, and held against the program of one rank that works for all workers. --counts: every operation and conversion
+// must occur so often, with --clauses every clause, in a model that was proven equal. --show: print the specs and end.
+// --keep: the folder of the last spec, its data and what its program left behind stays.
 #include "test/composition/Proof.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -17,9 +20,16 @@ using namespace echelon::test;
 
 namespace {
 
-/// The simplest spec found that still fails.
+/// Of a diagnostic; empty where there is none.
+std::string codeOf(const std::string &said) {
+  const size_t at = said.find("error[");
+  return at == std::string::npos ? "" : said.substr(at + 6, said.find(']', at) - at - 6);
+}
+
+/// The simplest spec found that still fails, and in the same way.
 RandomSpec shrunk(RandomSpec spec, const Proof &proof, std::string &why) {
-  int tries = proof.compiled ? 30 : 300;
+  int tries = proof.compiled || spec.clause("sync") ? 60 : 300;
+  const std::string code = codeOf(why);
   for (bool smaller = true; smaller && tries > 0;) {
     smaller = false;
     for (RandomSpec &candidate : spec.simpler()) {
@@ -27,7 +37,7 @@ RandomSpec shrunk(RandomSpec spec, const Proof &proof, std::string &why) {
       if (tries-- <= 0)
         break;
       Verdict verdict = proof.check(candidate, none);
-      if (verdict.kind == Verdict::Different) {
+      if (verdict.kind == Verdict::Different && codeOf(verdict.why) == code) {
         spec = candidate;
         why = verdict.why;
         smaller = true;
@@ -40,7 +50,8 @@ RandomSpec shrunk(RandomSpec spec, const Proof &proof, std::string &why) {
 
 struct Arguments {
   int64_t models = 30, seed = 1, compiled = 0, least = 0;
-  bool show = false;
+  bool show = false, clauses = false;
+  std::string keep;
 
   bool read(int argc, char **argv) {
     for (int i = 1; i < argc; ++i) {
@@ -52,6 +63,10 @@ struct Arguments {
                                                : nullptr;
       if (name == "--show") {
         show = true;
+      } else if (name == "--clauses") {
+        clauses = true;
+      } else if (name == "--keep" && i + 1 < argc) {
+        keep = argv[++i];
       } else if (number && i + 1 < argc) {
         *number = std::atoll(argv[++i]);
       } else {
@@ -63,29 +78,45 @@ struct Arguments {
   }
 };
 
-/// Under the first layout that is not refused; layouts that do not divide are, and drawn again.
-Verdict tryLayouts(RandomSpec &spec, const Proof &proof, Counts &counts, int &refusals) {
+/// How often layouts were refused, by the code of the diagnostic.
+using Refusals = std::map<std::string, int>;
+
+/// Under the first layout that is not refused; layouts that do not divide are, and drawn again. A model whose results
+/// turn on their last digits proves nothing: its last piece is left out.
+Verdict tryLayouts(RandomSpec &spec, const Proof &proof, Counts &counts, Refusals &refusals) {
   Verdict verdict;
   for (int attempt = 0; attempt < 12; ++attempt) {
     if (attempt == 6)
       spec.microBatches = 1; // what needs all samples at once
     spec.drawLayout(attempt);
     verdict = proof.check(spec, counts);
+    while (verdict.kind == Verdict::Unsettled && !spec.pieces.empty()) {
+      spec.pieces.pop_back();
+      spec.drawLayout(attempt);
+      verdict = proof.check(spec, counts);
+    }
     if (verdict.kind != Verdict::Refused)
       break;
-    ++refusals;
+    ++refusals[codeOf(verdict.why)];
   }
   return verdict;
 }
 
 /// Prints the counts; how many of what must occur are below `least`.
-int tooSeldom(Counts &counts, int64_t least) {
+int tooSeldom(Counts &counts, int64_t least, bool ofClauses) {
+  std::vector<std::string> names = expectedOperations();
+  if (ofClauses) {
+    names.clear();
+    for (const std::string &name : clauseNames())
+      names.push_back("clause " + name);
+  }
   int few = 0;
-  for (const std::string &name : expectedCounts())
+  for (const std::string &name : names)
     counts.try_emplace(name, 0);
   for (auto &[name, n] : counts)
-    std::cout << "  " << n << " x " << name << "\n";
-  for (const std::string &name : expectedCounts())
+    if (!ofClauses || name.rfind("clause ", 0) == 0)
+      std::cout << "  " << n << " x " << name << "\n";
+  for (const std::string &name : names)
     if (counts[name] < least) {
       std::cout << "too seldom: " << name << ", " << counts[name] << " times\n";
       ++few;
@@ -102,24 +133,26 @@ int main(int argc, char **argv) {
   const int64_t end = given.seed + given.models;
   if (given.show) {
     for (int64_t seed = given.seed; seed < end; ++seed)
-      std::cout << "# seed " << seed << "\n" << RandomSpec(seed).text() << "\n";
+      std::cout << "# seed " << seed << "\n" << RandomSpec(seed, given.clauses).text() << "\n";
     return 0;
   }
   llvm::SmallString<64> folder;
-  if (llvm::sys::fs::createUniqueDirectory("random-models", folder)) {
+  if (!given.keep.empty() ? bool(llvm::sys::fs::create_directories(folder = given.keep))
+                          : bool(llvm::sys::fs::createUniqueDirectory("random-models", folder))) {
     std::cerr << "random_models: cannot make a temporary folder\n";
     return 1;
   }
   Counts counts;
-  int equal = 0, failed = 0, refusals = 0, programs = 0, allRefused = 0;
+  Refusals refusals;
+  int equal = 0, failed = 0, programs = 0, allRefused = 0, unsettled = 0;
   double worst = 0;
   for (int64_t seed = given.seed; seed < end; ++seed) {
-    RandomSpec spec(seed);
+    RandomSpec spec(seed, given.clauses);
     Proof proof;
     proof.folder = folder.str().str();
     proof.compiled = given.compiled && (seed - given.seed) % given.compiled == 0;
     static const char *transports[] = {"threads", "shm", "mpi"};
-    if (proof.compiled)
+    if (proof.compiled || spec.clause("sync"))
       proof.transport = transports[programs++ % 3];
     Verdict verdict = tryLayouts(spec, proof, counts, refusals);
     if (verdict.kind == Verdict::Equal) {
@@ -128,6 +161,9 @@ int main(int argc, char **argv) {
     } else if (verdict.kind == Verdict::Refused) {
       ++allRefused;
       std::cout << "seed " << seed << ": every layout drawn was refused, the last one with\n" << verdict.why << "\n";
+    } else if (verdict.kind == Verdict::Unsettled) {
+      ++unsettled;
+      std::cout << "seed " << seed << ": not settled, " << verdict.why << "\n";
     } else {
       ++failed;
       std::string why = verdict.why;
@@ -137,11 +173,18 @@ int main(int argc, char **argv) {
     }
     std::cout.flush();
   }
-  llvm::sys::fs::remove_directories(folder);
+  if (given.keep.empty())
+    llvm::sys::fs::remove_directories(folder);
+  int refused = 0;
+  for (auto &[code, times] : refusals)
+    refused += times;
   std::cout << "seeds " << given.seed << " to " << end - 1 << ": " << equal << " equal (worst " << worst << "), "
-            << programs << " of them compiled, " << failed << " failed, " << allRefused << " without a layout; "
-            << refusals << " layouts refused\n";
+            << programs << " of them compiled, " << failed << " failed, " << unsettled << " not settled, " << allRefused
+            << " without a layout; " << refused << " layouts refused";
+  for (auto &[code, times] : refusals)
+    std::cout << ", " << times << " with " << code;
+  std::cout << "\n";
   if (given.least)
-    failed += tooSeldom(counts, given.least);
-  return failed || allRefused > given.models / 20 ? 1 : 0;
+    failed += tooSeldom(counts, given.least, given.clauses);
+  return failed || allRefused + unsettled > given.models / 20 ? 1 : 0;
 }

@@ -1,9 +1,8 @@
 // Specs by chance: a model of a few pieces out of the whole language, and a layout for it. A function of the seed.
 #pragma once
+#include "test/composition/RandomClauses.h"
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 namespace echelon::test {
 
@@ -13,6 +12,7 @@ struct Piece {
   std::vector<Piece> inner;        // of a repeat: what its body holds, where @ is in `body`
   bool batchStatistics = false;    // not under micro batches
   bool allSamples = false;         // nor in evaluation
+  bool hasLargeNumbers = false;    // that fp16 lacks
 };
 
 struct MeshLine {
@@ -31,7 +31,8 @@ struct RandomInput {
 };
 
 struct RandomSpec {
-  explicit RandomSpec(uint64_t seed);
+  /// `withClauses`: one clause of the table of RandomClauses.cpp, which goes around with the seed, and some more.
+  explicit RandomSpec(uint64_t seed, bool withClauses = false);
 
   /// Another layout for the same model: `attempt` 0 is the first.
   void drawLayout(int attempt);
@@ -39,6 +40,12 @@ struct RandomSpec {
   std::string text() const;
   /// Whether it has an evaluation.
   bool evaluates() const;
+  int64_t steps() const;
+  int64_t evaluatesEvery() const;
+  /// Null: there is none of this group.
+  const Clause *clause(const std::string &group) const;
+  /// What counts have of its clauses.
+  std::vector<std::string> clauseNames() const;
   /// Simpler specs, to be tried in this order when this one fails.
   std::vector<RandomSpec> simpler() const;
 
@@ -47,12 +54,14 @@ struct RandomSpec {
   std::vector<RandomInput> inputs;
   std::vector<Piece> pieces;
   std::string optimizer;
-  bool averages = false; // with average ema(0.5), where it evaluates
-  std::string compress;  // "topk(30%) feedback"; empty: gradients travel as they are
+  std::vector<Clause> clauses;
   int64_t batch = 8, microBatches = 1;
   std::vector<MeshLine> mesh;
+  int workerLines = 0; // of the mesh, that `over` names; 0: it is not said
 
 private:
+  void prepareFor(const std::vector<Clause> &drawn);
+  WorkerAxes workersOf(const Clause &clause) const;
   std::vector<std::string> modelAxes() const;
 };
 

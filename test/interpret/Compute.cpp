@@ -54,13 +54,41 @@ double echelon::interpret::randomAt(RandomOp op, ArrayRef<Loop> loops, StringRef
   return a + b * rt::normal_at(key, index);
 }
 
-double echelon::interpret::scalarOf(ScalarOp op, double learningRate, int64_t step) {
+double echelon::interpret::scalarOf(ScalarOp op, double learningRate, int64_t step, int64_t skipped, double lossScale) {
   return op.getName() == "learning_rate"     ? learningRate
-         : op.getName() == "bias_correction" ? 1 - std::pow(op.getBeta().convertToDouble(), double(step + 1))
-         : op.getName() == "loss_scale"      ? 1
+         : op.getName() == "bias_correction" ? 1 - std::pow(op.getBeta().convertToDouble(), double(step - skipped + 1))
+         : op.getName() == "loss_scale"      ? lossScale
          : op.getName() == "average_decay"
-             ? std::min(op.getBeta().convertToDouble(), double(step + 2) / double(step + 11))
+             ? std::min(op.getBeta().convertToDouble(), double(step - skipped + 2) / double(step - skipped + 11))
              : double(step);
+}
+
+Type echelon::interpret::roundsTo(Operation *op) {
+  auto map = dyn_cast<MapOp>(op);
+  if (!map)
+    return {};
+  const Type element = tensor(map.getResult()).getElement();
+  if (map.getFunction() == Function::RoundTf32)
+    return FloatTF32Type::get(op->getContext());
+  return map.getFunction() == Function::Cast && isNarrow(element) ? element : Type();
+}
+
+double echelon::interpret::rounded(double x, Type type) {
+  if (x == 0 || !std::isfinite(x))
+    return x;
+  const auto &semantics = cast<FloatType>(type).getFloatSemantics();
+  const int digits = int(llvm::APFloat::semanticsPrecision(semantics));
+  const int least = llvm::APFloat::semanticsMinExponent(semantics),
+            most = llvm::APFloat::semanticsMaxExponent(semantics);
+  const int place = std::max(std::ilogb(x), least) - (digits - 1); // of the last digit
+  const double y = std::ldexp(std::nearbyint(std::ldexp(x, -place)), place);
+  return std::ilogb(y) > most && y != 0 ? std::copysign(INFINITY, y) : y;
+}
+
+void Machine::keep(Operation *op, std::vector<Array> &results) {
+  if (Type type = roundsTo(op))
+    for (double &x : results[0].values)
+      x = rounded(x, type);
 }
 
 /// Gram-Schmidt of the vectors along `over`, in their order.
@@ -120,7 +148,7 @@ std::vector<Array> echelon::interpret::compute(Operation *op, ArrayRef<Array> in
       })
       .Case([&](ScalarOp o) {
         Array y(tensor(o.getResult()));
-        y.values[0] = scalarOf(o, machine.learningRate, machine.step);
+        y.values[0] = scalarOf(o, machine.learningRate, machine.step, machine.skipped, machine.lossScale);
         if (o.getName() == "samples") {
           y.values[0] = 0;
           for (double v : machine.values.at(std::string(kValidSamples)).values)

@@ -37,6 +37,7 @@ private:
       for (Value v : op->getOperands())
         operands.push_back(values.at(v));
       std::vector<Array> out = compute(op, operands, machine);
+      machine.keep(op, out);
       for (auto [value, array] : llvm::zip(op->getResults(), out))
         values[value] = std::move(array);
     }

@@ -113,6 +113,7 @@ struct Surroundings {
   double learningRate = 0.01;
   int64_t step = 2;
   uint64_t seed = 1;
+  double lossScale = 1;
 };
 
 /// The results of one operation that has no region, on whole values. Ends the test with a message where it does not

@@ -507,7 +507,8 @@ struct Evaluator {
             n *= size;
           fill(n);
         })
-        .Case<ScalarOp>([&](auto op) { fill(interpret::scalarOf(op, around.learningRate, around.step)); })
+        .Case<ScalarOp>(
+            [&](auto op) { fill(interpret::scalarOf(op, around.learningRate, around.step, 0, around.lossScale)); })
         .Case<IndexOp>([&](auto) {
           for (auto [i, v] : llvm::enumerate(out[0].data))
             v = i;

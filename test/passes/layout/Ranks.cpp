@@ -220,6 +220,9 @@ struct Ranks {
         operands.push_back(std::move(mine));
       }
       std::vector<Array> made = evaluate(op, operands, around);
+      if (Type type = interpret::roundsTo(op))
+        for (double &x : made[0].data)
+          x = interpret::rounded(x, type);
       for (auto [i, y] : llvm::enumerate(made)) {
         keep(y, ech::tensor(op->getResult(i)), r);
         results[i].push_back(std::move(y));

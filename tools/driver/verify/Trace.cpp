@@ -26,11 +26,13 @@ Trace readTrace(const std::string &log, const std::string &dump, int steps) {
       if (value.is_number() && name != "step" && name != "lr" && !llvm::StringRef(name).ends_with("_time_s") &&
           name != "samples_per_s")
         values[name] = value.get<double>();
-    if (row.contains("loss"))
+    if (row.contains("loss")) {
       trace.steps.emplace_back().reports = values;
-    else if (row.contains("eval_loss"))
+      trace.steps.back().isSkipped = row.value("skipped", false);
+    } else if (row.contains("eval_loss")) {
       for (const auto &[name, value] : values) // "last": beside an average, the parameters themselves
         trace.evaluation[(llvm::StringRef(row.value("eval", "")).starts_with("last") ? "last " : "") + name] = value;
+    }
   }
   for (int step = 1; step <= std::min<int>(steps, trace.steps.size()); ++step) {
     std::string at = dump + "/" + llvm::formatv("step-{0,0+6}", step).str();
@@ -71,8 +73,9 @@ static void compareReports(const std::map<std::string, double> &one, const std::
   }
 }
 
-Worst compareTraces(const Trace &one, const Trace &many, int64_t apart) {
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, std::map<std::string, double> *each) {
   Worst worst;
+  worst.each = each;
   if (one.steps.size() != many.steps.size() || one.steps.empty()) {
     worst.see(INFINITY, "the number of steps logged");
     return worst;
@@ -88,8 +91,10 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart) {
     compareReports(a.reports, b.reports, step, worst);
     if (a.gradient.size() != b.gradient.size() || a.after.size() != b.after.size() || a.gradient.empty())
       worst.see(INFINITY, "the number of tensors written" + step);
+    if (a.isSkipped != b.isSkipped)
+      worst.see(INFINITY, "whether step " + std::to_string(s + 1) + " is skipped");
     double mostGradient = largest(a.gradient, ""), mostStored = largest(a.after, "optimizer.");
-    for (const auto &[path, values] : a.gradient) {
+    for (const auto &[path, values] : a.isSkipped ? Tensors() : a.gradient) {
       auto other = b.gradient.find(path);
       double measure = std::max(largest(values), 1e-3 * mostGradient) + 1e-300;
       if (other == b.gradient.end() || !fits(values, other->second)) {

@@ -13,6 +13,7 @@ struct Trace {
     std::map<std::string, double> reports; // loss, named losses, grad_norm
     Tensors gradient;                      // by parameter
     Tensors after;                         // stored tensors after the step
+    bool isSkipped = false;                // then its gradients may be there or not
   };
   std::vector<Step> steps;
   std::map<std::string, double> evaluation; // the last one's row
@@ -27,8 +28,12 @@ constexpr double kTraceTolerance = 1e-10;
 struct Worst {
   double error = 0;
   std::string where = "nothing";
+  std::map<std::string, double> *each = nullptr; // the largest at each `where`, if it is asked for
   /// Also takes what is not a number.
   void see(double e, const std::string &what) {
+    if (each)
+      if (double &most = each->try_emplace(what, 0).first->second; !(e <= most))
+        most = e;
     if (!(e <= error)) {
       error = e;
       where = what;
@@ -39,7 +44,9 @@ struct Worst {
 /// The largest difference between two traces. A gradient is measured against its tensor's scale, at least 1e-3 of the
 /// model's largest; an element whose gradient was ever below 1e-5 of that measure is left out of what is compared after
 /// its update (an optimizer would walk on noise).
-/// `apart`: workers of `many` that each have such a tensor, of which the first is compared.
-Worst compareTraces(const Trace &one, const Trace &many, int64_t apart = 1);
+/// `apart`: workers of `many` that each have such a tensor, of which the first is compared. `each`: the largest
+/// difference of each report and tensor, by what is said of it.
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart = 1,
+                    std::map<std::string, double> *each = nullptr);
 
 } // namespace echelon

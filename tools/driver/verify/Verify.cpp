@@ -6,6 +6,7 @@
 #include "tools/driver/build/TemporaryFolder.h"
 #include "tools/driver/start/ChildProcess.h"
 #include "tools/driver/start/Mpirun.h"
+#include "tools/driver/verify/OneRank.h"
 #include "tools/driver/verify/RandomLayout.h"
 #include "tools/driver/verify/Trace.h"
 
@@ -230,12 +231,8 @@ bool Verifier::makeReference(Trial &trial) {
   if (!reference.steps.empty() && policyWorkers == policyWorkersOfReference &&
       workers.has_value() == workersOfReference.has_value() && (!workers || isSame(*workers, *workersOfReference)))
     return true;
-  Trial alone{"one rank", options};
-  alone.options.oneRank = true;
-  alone.options.wholeBatch = !workers;
-  alone.options.microBatches = workers ? workers->all * workers->microBatches : 0;
-  alone.options.workers = workers;
-  alone.options.policyWorkers = policyWorkersOfReference = policyWorkers;
+  policyWorkersOfReference = policyWorkers;
+  Trial alone{"one rank", oneRankFor(options, workers, policyWorkers)};
   alone.options.batch = trial.options.batch;
   reference = Trace();
   workersOfReference = std::move(workers);

@@ -1,0 +1,128 @@
+#include "test/composition/RandomClauses.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace echelon::test {
+
+namespace {
+
+struct Row {
+  std::string name, text, model = "";
+};
+
+/// {| a || b |} is one of a and b, the first the plainest. $K is a number of gradients, one a worker; $B one of any
+/// size; $S the least staleness that these allow, or a little more; $T a time for each worker; $O nothing, or ` over`
+/// the workers' axes.
+const std::vector<Row> kRows = {
+    {"sync k_sync",
+     "sync k_sync($K{| ||, delay = exponential(1)||, delay = shifted(0.5, 0.5)||, delay = each($T)|})$O"},
+    {"sync k_batch_sync",
+     "sync k_batch_sync($B{| ||, delay = exponential(2)||, delay = shifted(0.2, 1)||, delay = each($T)|})$O"},
+    {"sync async", "sync async(delay = {|exponential(1)||shifted(0.5, 0.5)||each($T)|}"
+                   "{| ||, staleness = $S|}{| ||, damp = true|})$O"},
+    {"sync k_async", "sync k_async($K{| ||, delay = exponential(1)||, delay = shifted(0.5, 0.5)||, delay = each($T)|}"
+                     "{| ||, staleness = $S|}{| ||, damp = true|})$O"},
+    {"sync k_batch_async",
+     "sync k_batch_async($B{| ||, delay = exponential(1)||, delay = shifted(0.1, 1)||, delay = each($T)|}"
+     "{| ||, staleness = $S|}{| ||, damp = true|})$O"},
+    {"sync local", "sync local(steps = {|1||2||3|})$O"},
+    {"sync local_outer", "sync local(steps = {|2||1||3|}, outer = {|sgd(lr = 1)||sgd(lr = 0.5, momentum = 0.9)||"
+                         "nesterov(lr = 0.7, momentum = 0.9)|})$O"},
+    {"compress randomk", "compress gradients$O with randomk({|30%||60%|}){| || feedback|}"},
+    {"compress powersgd", "compress gradients$O with powersgd(rank = {|1||2|}){| || feedback|}"},
+    {"compress topk", "compress gradients$O with topk({|30%||10%||100%|}){| || feedback|}"},
+    {"compress onebit", "compress gradients$O with onebit{| || feedback|}"},
+    {"compress int8", "compress gradients$O with int8{| || feedback|}"},
+    {"compress fp16", "compress gradients$O with fp16{| || feedback|}"},
+    {"precision bf16", "precision {|bf16||compute bf16, params fp32, reduce fp32, keep (norm, softmax, loss) fp32|}"},
+    {"precision fp16", "precision compute fp16, scale {|1||16||256|}"},
+    {"precision fp16_dynamic", "precision fp16"},
+    {"precision tf32", "precision {|tf32||compute tf32, scale 64|}"},
+    {"precision fp32", "precision {|fp32||compute fp32, scale 1024|}"},
+    {"average ema", "average ema({|0.5||0||0.99|})"},
+    {"until loss", "until eval_loss {|<||<=||>|} {|1||0.5||2|}"},
+    // a loss that is infinite in some steps
+    {"on nan", "on nan skip up to 20", "  loss trap = 0.01 * mean(exp(where(goal > 3, 1000, 0)))\n"},
+};
+
+/// Groups that are refused beside one another, for now or for good, or cannot be compared: where a run ends may turn on
+/// the last digit of a precision, and policies are compared in fp64.
+const std::vector<std::pair<std::string, std::string>> kApart = {
+    {"sync", "compress"}, // not built yet
+    {"until", "precision"},
+    {"sync", "precision"},
+};
+
+Clause drawn(const Row &row, Random &random) {
+  Clause clause{row.name, row.text, row.text, row.model, random()};
+  choose(clause.text, &random);
+  choose(clause.plain, nullptr);
+  return clause;
+}
+
+bool areApart(const Clause &a, const Clause &b) {
+  return a.group() == b.group() || std::any_of(kApart.begin(), kApart.end(), [&](const auto &pair) {
+           return (pair.first == a.group() && pair.second == b.group()) ||
+                  (pair.first == b.group() && pair.second == a.group());
+         });
+}
+
+} // namespace
+
+bool needsWorkers(const Clause &clause) { return clause.group() == "sync"; }
+bool needsHop(const Clause &clause) { return clause.group() == "compress"; }
+bool needsEvaluation(const Clause &clause) { return clause.group() == "average" || clause.group() == "until"; }
+bool needsSmallNumbers(const Clause &clause) { return clause.name.rfind("precision fp16", 0) == 0; }
+bool needsOwnSamples(const Clause &clause) { return needsWorkers(clause) || needsHop(clause); }
+
+std::vector<Clause> drawClauses(uint64_t turn, Random &random) {
+  std::vector<Clause> clauses{drawn(kRows[turn % kRows.size()], random)};
+  std::vector<Row> others = kRows;
+  std::shuffle(others.begin(), others.end(), random);
+  for (const Row &row : others) {
+    Clause next = drawn(row, random);
+    if (below(random, 5) == 0 &&
+        std::none_of(clauses.begin(), clauses.end(), [&](const Clause &clause) { return areApart(clause, next); }))
+      clauses.push_back(next);
+  }
+  return clauses;
+}
+
+Clause drawClause(const std::string &name, Random &random) {
+  return drawn(*std::find_if(kRows.begin(), kRows.end(), [&](const Row &row) { return row.name == name; }), random);
+}
+
+std::string print(const Clause &clause, const WorkerAxes &workers) {
+  Random random(clause.draw);
+  const auto count = size_t(workers.count);
+  const bool isOneEach = clause.text.find("$K") != std::string::npos;
+  const bool isBatch = clause.text.find("$B") != std::string::npos;
+  const size_t drawnNumber = random(), more = below(random, 3);
+  const size_t k = isOneEach ? 1 + drawnNumber % count : isBatch ? 1 + drawnNumber % (2 * count) : 1;
+  std::string times, over;
+  for (size_t worker = 0; worker < count; ++worker) {
+    static const char *kTimes[] = {"1", "0.5", "2", "3", "1"};
+    times += (worker ? ", " : "") + std::string(kTimes[below(random, std::size(kTimes))]);
+  }
+  if (workers.areNamed)
+    for (const std::string &name : workers.names)
+      over += (over.empty() ? " over " : ", ") + name;
+  std::string text = clause.text;
+  replaceAll(text, "$K", std::to_string(k));
+  replaceAll(text, "$B", std::to_string(k));
+  replaceAll(text, "$S", std::to_string((count + k - 1) / k - 1 + more));
+  replaceAll(text, "$T", times);
+  replaceAll(text, "$O", over);
+  return text.empty() ? "" : "  " + text + "\n";
+}
+
+std::vector<std::string> clauseNames() {
+  std::vector<std::string> names;
+  for (const Row &row : kRows)
+    names.push_back(row.name);
+  names.insert(names.end(), {kMicroBatches, kStoreOptimizer});
+  return names;
+}
+
+} // namespace echelon::test
