@@ -1,4 +1,5 @@
 #include "test/interpret/Functions.h"
+#include "runtime/kernels/Elementwise.h"
 #include <algorithm>
 #include <cmath>
 
