@@ -56,10 +56,11 @@ bool isPartOfSum(Operation *op) {
     return false;
   }
 }
+
 class StepTypes {
 public:
-  StepTypes(Type narrow, StepOp step) : narrow(narrow), builder(narrow.getContext()), leading(step) {}
-  void run(StepOp step) {
+  StepTypes(Type narrow, StepOp step) : narrow(narrow), builder(narrow.getContext()), step(step), leading(step) {}
+  void run() {
     findWide(step.getBody().front());
     // In this order what each answer rests on is known: chains may be long.
     SmallVector<Value> results;
@@ -91,6 +92,7 @@ private:
 
   Type narrow;
   OpBuilder builder;
+  StepOp step;
   DenseMap<Value, bool> ofPositions;
   LeadingToProducts leading;
   DenseSet<Value> wide; // f32 in any case: parts of gradients, what the update takes
@@ -171,8 +173,7 @@ bool StepTypes::isRounded(Value v) {
 Value StepTypes::castTo(Value v, Type element, Operation *of) {
   Build build(builder, v.getLoc(), builder.getF32Type());
   Value made = build.cast(v, element);
-  if (Attribute phase = of->getAttr(kPhase))
-    made.getDefiningOp()->setAttr(kPhase, phase);
+  copyPhase(of, made.getDefiningOp());
   return made;
 }
 
@@ -298,8 +299,7 @@ void roundOperands(StepOp step) {
       if (!copy) {
         builder.setInsertionPoint(op);
         copy = Build(builder, v.getLoc(), builder.getF32Type()).map(Function::RoundTf32, {v});
-        if (Attribute phase = op->getAttr(kPhase))
-          copy.getDefiningOp()->setAttr(kPhase, phase);
+        copyPhase(op, copy.getDefiningOp());
       }
       operand.set(copy);
     }
@@ -324,10 +324,10 @@ struct ChooseTypes : echelon::impl::ChooseTypesBase<ChooseTypes> {
       roundOperands(step);
     } else if (isa<Float8E4M3FNType>(compute)) {
       EightBits dots(step);
-      StepTypes(BFloat16Type::get(step.getContext()), step).run(step);
+      StepTypes(BFloat16Type::get(step.getContext()), step).run();
       dots.round();
     } else if (!compute.isF32()) {
-      StepTypes(compute, step).run(step);
+      StepTypes(compute, step).run();
     }
   }
 };

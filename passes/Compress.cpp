@@ -7,6 +7,7 @@
 #include "ir/ech/Reverse.h"
 #include "ir/ech/ops/Derive.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 #include "passes/StaysPending.h"
 #include "passes/compress/Packing.h"
 #include "passes/compress/Workers.h"
@@ -59,8 +60,7 @@ struct Compress : echelon::impl::CompressBase<Compress> {
     while (!work.empty()) {
       auto result = dyn_cast<OpResult>(work.pop_back_val());
       Operation *op = result ? result.getOwner() : nullptr;
-      auto phase = op ? op->getAttrOfType<StringAttr>(kPhase) : StringAttr();
-      if (!phase || phase.getValue() != "backward")
+      if (!op || !isOfBackward(op))
         continue;
       if (auto loop = dyn_cast<RepeatOp>(op)) {
         YieldOp yield = loop.yield();

@@ -6,6 +6,7 @@
 // 3. Of @evaluate, what comes before, in and after the loop over batches: evaluate_begin, _batch and _end.
 #include "ir/rt/Rt.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -31,11 +32,6 @@ bool isStarted(Operation &op) {
   return isa<rt::TicketsOp>(op) || (message && message.isStarted());
 }
 
-StringRef phaseOf(Operation &op) {
-  auto phase = op.getAttrOfType<StringAttr>(ech::kPhase);
-  return phase ? phase.getValue() : "forward";
-}
-
 void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
   if (auto loop = dyn_cast<rt::ForOp>(op)) {
     for (Operation &inner : loop.getBody().front())
@@ -43,7 +39,7 @@ void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
     return;
   }
   if (!rt::isDeclaration(op) && !isStarted(op))
-    phases.insert(phaseOf(op));
+    phases.insert(phaseOf(&op));
 }
 
 class Cut {
@@ -82,7 +78,7 @@ void Cut::phases(Block &block) {
     auto loop = dyn_cast<rt::ForOp>(op);
     if (rt::isDeclaration(op) || (loop && !hasWork(loop.getBody().front())))
       continue;
-    StringRef wanted = !inside.empty() ? inside[0] : function.empty() ? phaseOf(op) : phase;
+    StringRef wanted = !inside.empty() ? inside[0] : function.empty() ? phaseOf(&op) : phase;
     if (function.empty() || wanted != phase)
       function = next(wanted);
     phase = wanted;

@@ -5,6 +5,7 @@
 #include "ir/dist/Dist.h"
 #include "ir/run/Run.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 #include "passes/layout/Rule.h"
 
 namespace echelon {
@@ -50,19 +51,12 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
     Operation *op = value.getDefiningOp();
     while (isa_and_nonnull<dist::SliceOp, dist::ReduceScatterOp, dist::AllReduceOp>(op))
       op = op->getOperand(0).getDefiningOp();
-    auto phase = op ? op->getAttrOfType<StringAttr>(ech::kPhase) : StringAttr();
-    const bool isOfUpdate = phase && phase.getValue() == "update";
     Tensor type = ech::tensor(value);
-    return type.getElement().isF32() && type.rank() > 0 && (!isOfUpdate || op->hasAttr(ech::kSumsGradients));
+    return type.getElement().isF32() && type.rank() > 0 && (!op || !isOfUpdate(op) || op->hasAttr(ech::kSumsGradients));
   }
   StringAttr algorithmOfRounded() {
     const Type type = *run::only<run::PrecisionOp>(getOperation()).getReduce();
     return StringAttr::get(&getContext(), type.isBF16() ? "bf16_summands" : "fp16_summands");
-  }
-  /// Attributes that say where and in which phase a message belongs go with it.
-  static void inherit(Operation *from, Operation *to) {
-    if (Attribute phase = from->getAttr(ech::kPhase))
-      to->setAttr(ech::kPhase, phase);
   }
 
   /// sum -> whole over one mesh axis, of a value picked from an axis that is split over just this one.
@@ -81,7 +75,7 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
     auto message = dist::BroadcastOp::create(builder, op.getLoc(), op->getResultTypes(), op->getOperands(),
                                              builder.getStrArrayAttr(name), builder.getI64IntegerAttr(root),
                                              op.getWhyAttr(), algorithmOf("broadcast", split));
-    inherit(op, message);
+    copyPhase(op, message);
     return message.getResult(0);
   }
 
@@ -102,7 +96,7 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
         message.addAttribute("algorithm", travelsRounded(value, step.kind) ? algorithmOfRounded()
                                                                            : algorithmOf(step.kind, step.over));
       Operation *made = builder.create(message);
-      inherit(op, made);
+      copyPhase(op, made);
       value = made->getResult(0);
     }
     return value;

@@ -12,6 +12,7 @@
 // Steps 2 to 5 are in passes/fuse.
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 #include "passes/fuse/BlockFusion.h"
 
 namespace echelon {
@@ -57,8 +58,7 @@ void splitWidenings(Block &block) {
         continue;
       Operation *copy = OpBuilder(user).clone(*op);
       copy->removeAttr(ech::kPhase);
-      if (Attribute phase = user->getAttr(ech::kPhase))
-        copy->setAttr(ech::kPhase, phase);
+      copyPhase(user, copy);
       use.set(copy->getResult(0));
     }
     if (op->use_empty())

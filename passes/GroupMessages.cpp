@@ -8,6 +8,7 @@
 #include "ir/dist/State.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include <utility>
@@ -29,10 +30,6 @@ struct Group {
 };
 
 bool isMessage(Operation *op) { return isa<ReduceScatterOp, AllToAllOp, AllReduceOp, AllGatherOp, ExchangeOp>(op); }
-bool inUpdate(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
-  return phase && phase.getValue() == "update";
-}
 /// Whether the message takes its values in an order of their own, so that together they are copied in and out.
 bool isRearranged(Operation *op) { return !isa<AllReduceOp>(op); }
 bool readByReportsAlone(Operation *op) {
@@ -124,14 +121,14 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     DenseMap<Operation *, int64_t> ready;
     for (auto [i, op] : llvm::enumerate(block)) {
       int64_t when = i;
-      if (inUpdate(&op) && isPure(&op)) { // as soon as what enters the update is there
+      if (isOfUpdate(&op) && isPure(&op)) { // as soon as what enters the update is there
         when = 0;
         for (Value operand : op.getOperands())
           if (Operation *def = operand.getDefiningOp())
             when = std::max(when, ready.lookup(def));
       }
       ready[&op] = when;
-      if (isMessage(&op) && (inUpdate(&op) || readByReportsAlone(&op)))
+      if (isMessage(&op) && (isOfUpdate(&op) || readByReportsAlone(&op)))
         messages.push_back({when, &op});
     }
     llvm::stable_sort(messages, llvm::less_first());
@@ -189,7 +186,7 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     return builder.getArrayAttr(
         {builder.getStringAttr(op->getName().getStringRef()), op->getAttr("over"), op->getAttr("algorithm"),
          reduction ? reduction : builder.getUnitAttr(), TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
-         builder.getBoolAttr(inUpdate(op)), builder.getBoolAttr(made && made->hasAttr(kParameters))});
+         builder.getBoolAttr(isOfUpdate(op)), builder.getBoolAttr(made && made->hasAttr(kParameters))});
   }
 
   /// "CLAUSE: USE" of many becomes "CLAUSE: USE, USE and 3 more", of gradients "CLAUSE: gradients of w1, b1 and 3

@@ -9,6 +9,7 @@
 #include "ir/rt/Rt.h"
 #include "ir/run/Run.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_MOVEMESSAGES
@@ -56,8 +57,7 @@ private:
     OpBuilder builder(op.getContext());
     builder.setInsertionPointAfter(&op);
     auto made = rt::ProgressOp::create(builder, op.getLoc(), looks ? builder.getUnitAttr() : UnitAttr());
-    if (Attribute phase = op.getAttr(ech::kPhase))
-      made->setAttr(ech::kPhase, phase);
+    copyPhase(&op, made);
   }
 
   const bool looks;

@@ -8,6 +8,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace echelon {
@@ -20,11 +21,6 @@ using namespace echelon;
 
 namespace {
 constexpr llvm::StringLiteral kRow = "n"; // the axis of a rule's rows
-
-bool isUpdate(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
-  return phase && phase.getValue() == "update";
-}
 
 /// One loop as a rule on buffers: what it is given, in the order of the rule's arguments.
 class Rule {
@@ -156,7 +152,7 @@ struct OutlineUpdates : echelon::impl::OutlineUpdatesBase<OutlineUpdates> {
     llvm::StringMap<size_t> known; // rules, by the optimizer's name and the key
     for (auto step : getOperation().getOps<rt::FunctionOp>())
       step.walk([&](rt::FusedOp loop) {
-        if (!isUpdate(loop))
+        if (!isOfUpdate(loop))
           return;
         Rule rule(loop, symbols);
         if (!rule.isOne())

@@ -8,6 +8,7 @@
 //   3. What a loop's iterations started is waited for before the first operation that reads it.
 #include "ir/dist/Dist.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_OVERLAP
@@ -26,8 +27,7 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
     });
     SmallVector<Operation *> local, messages, waits;
     getOperation().walk([&](Operation *op) {
-      auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
-      if (!phase || phase.getValue() != "update")
+      if (!isOfUpdate(op))
         return;
       if (isa<SliceOp, MaskOp>(op))
         local.push_back(op);
@@ -69,11 +69,9 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
               open.push_back(here);
       });
     }
-    for (Operation &op : llvm::make_range(block->begin(), last->getIterator())) {
-      auto phase = op.getAttrOfType<StringAttr>(ech::kPhase);
-      if (phase && phase.getValue() == "update" && !needed.contains(&op))
+    for (Operation &op : llvm::make_range(block->begin(), last->getIterator()))
+      if (isOfUpdate(&op) && !needed.contains(&op))
         rest.push_back(&op);
-    }
     if (last != norm)
       norm->moveAfter(last);
     last = norm;
@@ -132,8 +130,7 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
     Operation *begin = builder.create(state);
     builder.setInsertionPoint(to);
     auto end = WaitOp::create(builder, op->getLoc(), op->getResultTypes(), begin->getResult(0));
-    if (Attribute phase = op->getAttr(ech::kPhase))
-      end->setAttr(ech::kPhase, phase);
+    copyPhase(op, end);
     op->replaceAllUsesWith(end.getResults());
     op->erase();
   }

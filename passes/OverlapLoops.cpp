@@ -5,6 +5,7 @@
 #include "ir/dist/State.h"
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_OVERLAPLOOPS
@@ -25,8 +26,7 @@ struct OverlapLoops : echelon::impl::OverlapLoopsBase<OverlapLoops> {
     }
     SmallVector<AllReduceOp> sums;
     getOperation().walk([&](AllReduceOp op) {
-      auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
-      if (phase && phase.getValue() == "update")
+      if (isOfUpdate(op))
         sums.push_back(op);
     });
     for (AllReduceOp sum : sums)
@@ -70,8 +70,7 @@ struct OverlapLoops : echelon::impl::OverlapLoopsBase<OverlapLoops> {
     // the line that makes the gradient tells more than the one that asked for its sum
     auto started = StartEachOp::create(builder, value.getLoc(), each, "all_reduce", value, sum.getOver(), sum.getWhy(),
                                        sum.getAlgorithm());
-    if (Attribute phase = loop->getAttr(ech::kPhase))
-      started->setAttr(ech::kPhase, phase);
+    copyPhase(loop, started);
     yield.getStackedMutable()[at].set(started.getResult());
     stack.setType(whole);
     builder.setInsertionPoint(sum);

@@ -9,6 +9,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/Loops.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 
 #include <cmath>
 
@@ -78,8 +79,7 @@ struct MapOfConstants : OpRewritePattern<MapOp> {
     if (!value)
       return failure();
     auto constant = ConstantOp::create(rewriter, op.getLoc(), op.getType(), rewriter.getF64FloatAttr(*value));
-    if (Attribute phase = op->getAttr(kPhase))
-      constant->setAttr(kPhase, phase);
+    copyPhase(op, constant);
     rewriter.replaceOp(op, constant);
     return success();
   }
@@ -151,8 +151,7 @@ struct ExpandIdentity : OpRewritePattern<ExpandOp> {
     }
     if (auto value = op.getOperand().getDefiningOp<ConstantOp>()) {
       auto constant = ConstantOp::create(rewriter, op.getLoc(), op.getType(), value.getValueAttr());
-      if (Attribute phase = op->getAttr(kPhase))
-        constant->setAttr(kPhase, phase);
+      copyPhase(op, constant);
       rewriter.replaceOp(op, constant);
       return success();
     }

@@ -13,6 +13,7 @@
 #include "ir/ech/Build.h"
 #include "mlir/IR/Builders.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace echelon {
@@ -112,8 +113,7 @@ private:
     return builder.getStringAttr(dist::algorithmOf(op->getParentOfType<ModuleOp>(), kind, inside));
   }
   Operation *inPhase(Operation *made) {
-    if (Attribute phase = op->getAttr(kPhase))
-      made->setAttr(kPhase, phase);
+    copyPhase(op, made);
     return made;
   }
 

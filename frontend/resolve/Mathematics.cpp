@@ -1,5 +1,4 @@
-// Clauses that change the mathematics: compression and surgeries. All but `compress gradients` are checked here and
-// left to come.
+// Clauses that change the mathematics: compression, and surgeries, which are checked here and left to come.
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
 

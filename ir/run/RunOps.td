@@ -187,7 +187,8 @@ def Run_PrecisionOp : Run_Op<"precision"> {
   let summary = "`precision`, where it is not fp32 or fp64: what products take, what parameters are rounded to";
   let description = [{
     `run.precision bf16 params bf16 keep ["head.*"]`: products take bf16, but those of the parameters that match; updates
-    of parameters are rounded to bf16, too. `reduce bf16`: what ranks sum up travels in it. Products take f32, tf32, bf16, f16 or f8E4M3FN (and gradients f8E5M2 then).
+    of parameters are rounded to bf16, too. `reduce bf16`: what ranks sum up travels in it. Products take f32, tf32,
+    bf16, f16 or f8E4M3FN (and gradients f8E5M2 then).
   }];
   let arguments = (ins TypeAttr:$compute, OptionalAttr<TypeAttr>:$params, OptionalAttr<TypeAttr>:$reduce,
                        OptionalAttr<StrArrayAttr>:$keep);

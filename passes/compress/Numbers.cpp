@@ -33,10 +33,7 @@ Unpacked packFp16(const Packed &p, Value u) {
 Unpacked packInt8(const Packed &p, Value u) {
   Build &b = p.build;
   SmallVector<StringRef> own = p.ownNames();
-  Value size = b.map(Function::Abs, {u});
-  Value largest = size;
-  for (StringRef axis : own)
-    largest = b.reduce(Reduction::Max, largest, {axis});
+  Value largest = b.reduce(Reduction::Max, b.map(Function::Abs, {u}), own);
   Value step = p.named("step", b.mul(b.mul(largest, b.constant(1.0 / 127)), p.finiteness(u)));
   Value isZero = b.map(Function::Eq, {step, b.constant(0)});
   Value divisor = b.select(isZero, b.constant(1), step);

@@ -4,6 +4,7 @@
 #include "ir/ech/SourcePlace.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/Phase.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -40,9 +41,8 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
         return;
       bool made = false, used = false;
       rt::forEachUser(alloc.getBuffer(), [&](Operation *user) {
-        auto phase = user->getAttrOfType<StringAttr>(ech::kPhase);
-        made |= phase && phase.getValue() == "backward";
-        used |= phase && phase.getValue() == "update";
+        made |= isOfBackward(user);
+        used |= isOfUpdate(user);
       });
       if (made && used && counted.insert(*alloc.getOffset()).second)
         cost.memory.gradients += rt::buffer(alloc).bytes();
@@ -56,8 +56,7 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       message.algorithm = op.getAlgorithm().str();
       message.reason = op.getWhy().str();
       message.place = ech::sourcePlace(op.getLoc());
-      auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
-      message.phase = phase ? phase.getValue().str() : "forward";
+      message.phase = phaseOf(op).str();
       for (auto loop = op->getParentOfType<rt::ForOp>(); loop; loop = loop->getParentOfType<rt::ForOp>())
         message.count *= loop.getCount();
       for (MessageCost &known : cost.messages)

@@ -1,4 +1,5 @@
 // Groups and other operations are put in order, and each group becomes an rt.group.
+#include "passes/Phase.h"
 #include "passes/fuse/BlockFusion.h"
 #include <queue>
 
@@ -101,8 +102,7 @@ void BlockFusion::build(Group &group) {
   }
   SmallVector<Type> types = llvm::map_to_vector(results, [](Value v) { return v.getType(); });
   auto made = rt::GroupOp::create(builder, group.ops.back()->getLoc(), types, inputs);
-  if (Attribute phase = group.ops[0]->getAttr(ech::kPhase))
-    made->setAttr(ech::kPhase, phase);
+  copyPhase(group.ops[0], made);
   Block &body = made.getBody().emplaceBlock();
   // Operand by operand: what all groups read has as many uses as there are groups.
   DenseMap<Value, Value> within;

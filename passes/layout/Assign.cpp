@@ -1,6 +1,7 @@
 // The walk over a step: each operation takes its operands in the states that the list rule says.
 #include "passes/layout/Assign.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -83,10 +84,7 @@ void Assign::refuse(Operation *op, const Twine &what, Location where) {
 void Assign::labelUpdate(ech::StepOp step) {
   if (store.empty())
     return;
-  auto isUpdate = [](Operation *op) {
-    auto phase = op ? op->getAttrOfType<StringAttr>(ech::kPhase) : StringAttr();
-    return phase && phase.getValue() == "update";
-  };
+  auto isUpdate = [](Operation *op) { return op && isOfUpdate(op); };
   llvm::DenseSet<Operation *> seen;
   step.walk([&](Operation *op) {
     if (auto gradient = dyn_cast<ech::GradientOp>(op))

@@ -86,7 +86,7 @@ private:
   llvm::DenseMap<mlir::Value, ech::RepeatOp> slicesOfFree; // block argument -> its loop
   llvm::DenseMap<mlir::Value, mlir::Value> resolved;       // a value -> what later users take
   llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> produced;
-  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, mlir::Attribute>, mlir::Value> shared; // value, state, phase
+  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, llvm::StringRef>, mlir::Value> shared; // value, state, phase
   llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, mlir::Attribute>, mlir::Value> masks;  // value, axes, fill
   llvm::DenseMap<mlir::Operation *, StateAttr> updateCut;
   llvm::DenseMap<mlir::Value, StateAttr> gradientCut;

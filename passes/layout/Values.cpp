@@ -1,5 +1,6 @@
 // Values in the states that are asked for: conversions, shared where they can be, and free values made again.
 #include "ir/ech/Reverse.h"
+#include "passes/Phase.h"
 #include "passes/layout/Assign.h"
 
 using namespace mlir;
@@ -7,17 +8,8 @@ using namespace echelon;
 using namespace echelon::dist;
 using namespace echelon::layout;
 
-static StringAttr phaseOf(Operation *op) {
-  if (auto phase = op->getAttrOfType<StringAttr>(ech::kPhase))
-    return phase;
-  return StringAttr::get(op->getContext(), "forward");
-}
 static unsigned sliceOf(ech::RepeatOp loop, Value argument) {
   return cast<BlockArgument>(argument).getArgNumber() - loop.getCarried().size();
-}
-static void copyPhase(Operation *from, Operation *to) {
-  if (Attribute phase = from->getAttr(ech::kPhase))
-    to->setAttr(ech::kPhase, phase);
 }
 
 Value Assign::now(Value x) const {
@@ -28,7 +20,7 @@ void Assign::setState(Value x, StateAttr state) { x.setType(ech::tensor(x).withS
 
 Assign::Use Assign::useOf(Value x, Operation *user) {
   auto parameters = parametersOf.find(x);
-  if (parameters == parametersOf.end() || phaseOf(user).getValue() != "update")
+  if (parameters == parametersOf.end() || !isOfUpdate(user))
     return {nameInSource(user), user->getLoc()};
   return {gradientInSource(parameters->second), ech::placeOf(parameters->second.front().getLoc())};
 }

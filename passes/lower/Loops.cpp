@@ -1,5 +1,6 @@
 // Loop nests: groups of element-wise operations and sums, and free values where they are needed as a whole.
 #include "ir/run/Run.h"
+#include "passes/Phase.h"
 #include "passes/lower/Lowering.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -123,9 +124,7 @@ LogicalResult NestBuilder::add(Operation *op) {
 Value NestBuilder::scalarOf(ech::MapOp op) {
   // What this nest has just made is not rounded on its way to the next operation, but where it is stored. The update
   // says what it rounds: what a packing loses is known by it.
-  auto phase = op->getAttrOfType<StringAttr>(ech::kPhase);
-  if (op.getFunction() == ech::Function::Cast && ech::isNarrow(elementOf(op.getOperands()[0])) &&
-      !(phase && phase.getValue() == "update"))
+  if (op.getFunction() == ech::Function::Cast && ech::isNarrow(elementOf(op.getOperands()[0])) && !isOfUpdate(op))
     if (auto made = scalars.lookup(op.getOperands()[0]).getDefiningOp<rt::ComputeOp>();
         made && made.getFunction() == "cast" && made.getOperands()[0].getType() == elementOf(op.getResult())) {
       rounded[op.getResult()] = made;

@@ -10,6 +10,7 @@
 //
 // Where one value is scattered or gathered along an axis that is not its outermost, the collective takes or leaves the
 // rows where they lie in the value, in several runs.
+#include "passes/Phase.h"
 #include "passes/lower/ShardView.h"
 
 using namespace mlir;
@@ -363,8 +364,7 @@ Value ticketsOf(Lowering &l, dist::StartEachOp op, rt::ForOp loop) {
   OpBuilder::InsertionGuard guard(l.b);
   l.b.setInsertionPoint(loop);
   auto tickets = rt::TicketsOp::create(l.b, op.getLoc(), rt::TicketType::get(l.b.getContext()), loop.getCount());
-  if (Attribute phase = op->getAttr(ech::kPhase))
-    tickets->setAttr(ech::kPhase, phase);
+  copyPhase(op, tickets);
   return tickets.getTickets();
 }
 

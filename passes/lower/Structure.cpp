@@ -1,4 +1,5 @@
 // Steps, reads and writes, repeats, reports.
+#include "passes/Phase.h"
 #include "passes/lower/Lowering.h"
 
 using namespace mlir;
@@ -169,8 +170,7 @@ Value listOfCarried(Lowering &l, ech::RepeatOp op, unsigned i) {
       return list;
     }
     for (Value made : {list, begin})
-      if (Attribute phase = first.getDefiningOp()->getAttr(ech::kPhase))
-        made.getDefiningOp()->setAttr(ech::kPhase, phase);
+      copyPhase(first.getDefiningOp(), made.getDefiningOp());
     l.bind(start, begin);
     first.replaceAllUsesWith(begin);
     first.getDefiningOp()->erase();

@@ -1,5 +1,6 @@
 // What a value is called where the spec gives it no name of its own: after the result that it is (rstd, log_sum), after
 // what a repeat yields, else after its operation.
+#include "passes/Phase.h"
 #include "passes/lower/Lowering.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -91,11 +92,6 @@ StringRef reportedAs(Value v, bool isSum) {
       .Default([](Operation *) { return StringRef(); });
 }
 
-bool isOfBackward(Value v) {
-  auto phase = v.getDefiningOp() ? v.getDefiningOp()->getAttrOfType<StringAttr>(ech::kPhase) : StringAttr();
-  return phase && phase.getValue() == "backward";
-}
-
 /// The value that another one is called after: what a loop yields, what only gets other names for its axes.
 Value namesake(Value v) {
   auto result = dyn_cast<OpResult>(v);
@@ -155,7 +151,8 @@ Location Lowering::locOf(Value v) {
     name = reportedAs(v, isa_and_nonnull<ech::RepeatOp>(v.getDefiningOp())).str();
   if (name.empty() && made)
     name = inCall(made->getLoc(), nounOf(made));
-  if (!name.empty() && isOfBackward(v) && !StringRef(name).starts_with("d_"))
+  Operation *def = v.getDefiningOp();
+  if (!name.empty() && def && isOfBackward(def) && !StringRef(name).starts_with("d_"))
     name = "d_" + name; // of a value named x, what the backward pass makes is called d_x
   return name.empty() ? loc : Location(NameLoc::get(b.getStringAttr(name), loc));
 }

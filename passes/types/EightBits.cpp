@@ -14,10 +14,10 @@ bool isGradient(Value v) {
     auto loop = cast<RepeatOp>(argument.getOwner()->getParentOp());
     const unsigned carried = loop.getCarried().size();
     if (argument.getArgNumber() < carried)
-      return phaseOf(loop) == "backward";
+      return isOfBackward(loop);
     v = loop.getSlices()[argument.getArgNumber() - carried];
   }
-  return phaseOf(v.getDefiningOp()) == "backward";
+  return isOfBackward(v.getDefiningOp());
 }
 
 } // namespace
@@ -43,14 +43,13 @@ bool EightBits::followsProduct(Value v) {
   if (!isNew)
     return known->second;
   Operation *op = v.getDefiningOp();
-  const bool follows = !op || (phaseOf(op) == "backward" &&
-                               (isProduct(op) || isa<RepeatOp>(op) ||
-                                llvm::any_of(op->getOperands(), [&](Value x) { return followsProduct(x); })));
+  const bool follows =
+      !op || (isOfBackward(op) && (isProduct(op) || isa<RepeatOp>(op) ||
+                                   llvm::any_of(op->getOperands(), [&](Value x) { return followsProduct(x); })));
   return following[v] = follows;
 }
 
 void EightBits::round() {
-  OpBuilder builder(dots.empty() ? nullptr : dots.front().op->getContext());
   llvm::DenseMap<std::tuple<Value, Block *, StringRef, int>, Value> copies;
   for (Dot &dot : dots)
     for (unsigned i = 0; i < 2; ++i) {
@@ -58,16 +57,8 @@ void EightBits::round() {
       Value v = operand.get();
       Value &copy = copies[{v, dot.op->getBlock(), phaseOf(dot.op), dot.isGradient[i]}];
       if (!copy) {
-        struct Mark : OpBuilder::Listener { // as the dot
-          Attribute phase;
-          void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-            if (phase)
-              op->setAttr(kPhase, phase);
-          }
-        } mark;
-        mark.phase = dot.op->getAttr(kPhase);
-        builder.setListener(&mark);
-        builder.setInsertionPoint(dot.op);
+        InPhaseOf phase(dot.op);
+        OpBuilder builder(dot.op, &phase);
         Build b(builder, v.getLoc(), builder.getF32Type());
         // A parameter is rounded once, from f32.
         auto cast = v.getDefiningOp<MapOp>();
@@ -81,7 +72,6 @@ void EightBits::round() {
         Value scale = b.map(Function::PowerOfTwo, {b.div(b.constant(most), largest)});
         Value rounded = b.map(dot.isGradient[i] ? Function::RoundE5M2 : Function::RoundE4M3, {b.mul(x, scale)});
         copy = b.cast(b.div(rounded, scale), tensor(v).getElement());
-        builder.setListener(nullptr);
       }
       operand.set(copy);
     }

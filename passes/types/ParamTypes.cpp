@@ -17,8 +17,7 @@ void types::narrowParameters(ModuleOp module, Type narrow) {
   OpBuilder builder(module.getContext());
   auto castAs = [&](Operation *of, Value v, Type element) {
     Value made = Build(builder, v.getLoc(), builder.getF32Type()).cast(v, element);
-    if (Attribute phase = of->getAttr(kPhase))
-      made.getDefiningOp()->setAttr(kPhase, phase);
+    copyPhase(of, made.getDefiningOp());
     return made;
   };
   module.walk([&](Operation *op) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/ech/Ech.h"
 #include "ir/run/Run.h"
+#include "passes/Phase.h"
 
 namespace echelon::types {
 
@@ -14,16 +15,8 @@ inline bool isFactor(mlir::OpOperand &operand) {
   return llvm::isa<ech::AttentionOp>(op) ? at < 3 : llvm::isa<ech::AttentionGradOp>(op) ? at < 4 : isProduct(op);
 }
 
-/// "forward", "backward", "update".
-inline llvm::StringRef phaseOf(mlir::Operation *op) {
-  auto phase = op->getAttrOfType<mlir::StringAttr>(ech::kPhase);
-  return phase ? phase.getValue() : "forward";
-}
-
 /// Whether a product takes f32 in any precision: those of the update do, and what `keep` names.
-inline bool staysF32(mlir::Operation *product) {
-  return product->hasAttr(ech::kStaysF32) || phaseOf(product) == "update";
-}
+inline bool staysF32(mlir::Operation *product) { return product->hasAttr(ech::kStaysF32) || isOfUpdate(product); }
 
 /// Whether all that an operation does is to put elements at other places.
 inline bool moves(mlir::Operation *op) {

@@ -63,13 +63,6 @@ std::string bracketed(const std::vector<std::string> &names) {
   return "[" + text + "]";
 }
 
-const SafetensorsFile::Tensor *tensorOf(const Snapshot &snapshot, const std::string &path) {
-  for (const SafetensorsFile &file : snapshot.files)
-    if (const auto it = file.tensors().find(path); it != file.tensors().end())
-      return &it->second;
-  return nullptr;
-}
-
 bool fits(const SafetensorsFile::Tensor &tensor, const Stored &stored) {
   return tensor.type == stored.type && tensor.sizes == logicalSizes(stored.layout, stored.axes);
 }
@@ -77,7 +70,7 @@ bool fits(const SafetensorsFile::Tensor &tensor, const Stored &stored) {
 /// Of the optimizer or an average, which a program without them does not take over.
 bool isOfUpdate(const Snapshot &snapshot, const std::string &path) {
   auto begins = [&](const char *prefix, size_t length) { return path.compare(0, length, prefix) == 0; };
-  return begins("optimizer.", 10) || (begins("average.", 8) && tensorOf(snapshot, path.substr(8)));
+  return begins("optimizer.", 10) || (begins("average.", 8) && snapshot.tensor(path.substr(8)));
 }
 
 /// What the snapshot has not, or in another shape.
@@ -85,7 +78,7 @@ std::vector<std::string> missingOfOptimizer(const Program &program, const Snapsh
   std::vector<std::string> missing;
   for (const Stored &stored : program.stored)
     if (stored.kind == Stored::Optimizer) {
-      const SafetensorsFile::Tensor *found = tensorOf(snapshot, stored.path);
+      const SafetensorsFile::Tensor *found = snapshot.tensor(stored.path);
       if (!found || (!fits(*found, stored) && !isOfOtherWorkers(program, snapshot, *found, stored)))
         missing.push_back(stored.path);
     }
@@ -97,7 +90,7 @@ void addWorkers(const Snapshot &snapshot, const Program &program, std::vector<Ch
   std::string first, then, now;
   size_t more = 0;
   for (const Stored &stored : program.stored)
-    if (const SafetensorsFile::Tensor *found = tensorOf(snapshot, stored.path);
+    if (const SafetensorsFile::Tensor *found = snapshot.tensor(stored.path);
         found && isOfOtherWorkers(program, snapshot, *found, stored)) {
       if (!first.empty()) {
         ++more;
@@ -264,7 +257,7 @@ std::string tensorsThatDiffer(const Program &program, const Snapshot &snapshot, 
     if (stored.kind == Stored::Optimizer || (stored.kind == Stored::Average && !withAverages))
       continue;
     known.insert(stored.path);
-    const SafetensorsFile::Tensor *found = tensorOf(snapshot, stored.path);
+    const SafetensorsFile::Tensor *found = snapshot.tensor(stored.path);
     if (!found) {
       missing.push_back(stored.path);
       continue;
@@ -352,7 +345,7 @@ void takeOver(Program &program, Snapshot &snapshot) {
       program.course.tickets = {(snapshot.samples + mini - 1) / mini, {}, snapshot.tickets.time};
   }
   for (const Stored &stored : program.stored)
-    if (stored.kind == Stored::Average && !tensorOf(snapshot, stored.path))
+    if (stored.kind == Stored::Average && !snapshot.tensor(stored.path))
       program.course.averagesFrom = snapshot.step; // they start as the parameters are: loadSnapshot
   const std::vector<std::string> missing = missingOfOptimizer(program, snapshot);
   snapshot.startsAtZero = {missing.begin(), missing.end()};

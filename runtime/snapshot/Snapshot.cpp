@@ -225,6 +225,13 @@ std::string findSnapshot(const std::string &path, Snapshot &snapshot, std::vecto
   return "there is no snapshot in \"" + path + "\"";
 }
 
+const SafetensorsFile::Tensor *Snapshot::tensor(const std::string &name) const {
+  for (const SafetensorsFile &file : files)
+    if (const auto it = file.tensors().find(name); it != file.tensors().end())
+      return &it->second;
+  return nullptr;
+}
+
 void saveSnapshot(Rank &rank, const std::string &directory, int64_t step, int64_t keep) {
   rank.transport().setPlace(Activity::Save, directory.c_str());
   WriterTurns turns(rank, "save");
@@ -260,18 +267,9 @@ void loadSnapshot(Rank &rank, const Snapshot &snapshot, bool withOptimizer) {
       fillStartValue(rank, stored);
       continue;
     }
-    auto tensorOf = [&](const std::string &path) {
-      const SafetensorsFile::Tensor *found = nullptr;
-      for (const SafetensorsFile &file : snapshot.files) {
-        auto it = file.tensors().find(path);
-        if (it != file.tensors().end())
-          found = &it->second;
-      }
-      return found;
-    };
-    const SafetensorsFile::Tensor *found = tensorOf(stored.path);
+    const SafetensorsFile::Tensor *found = snapshot.tensor(stored.path);
     if (!found && stored.kind == Stored::Average) // of a run that had none: they start as the parameters
-      found = tensorOf(stored.path.substr(std::strlen("average.")));
+      found = snapshot.tensor(stored.path.substr(std::strlen("average.")));
     if (!found)
       fail("snapshot \"" + snapshot.path + "\" has no tensor " + stored.path);
     if (isOfOtherWorkers(rank.program(), snapshot, *found, stored)) {

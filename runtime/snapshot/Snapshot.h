@@ -25,6 +25,9 @@ struct Snapshot {
   std::vector<Fingerprint> fingerprints;
   std::vector<SafetensorsFile> files;
   std::set<std::string> startsAtZero; // tensors of the optimizer that are not taken from it
+
+  /// Null where it has none of this name.
+  const SafetensorsFile::Tensor *tensor(const std::string &name) const;
 };
 
 /// Folders of snapshots in a directory, newest first; none where the directory does not exist. An error message where
