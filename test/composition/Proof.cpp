@@ -195,6 +195,18 @@ CompileOptions optionsFor(const RandomSpec &spec, const std::string &path) {
   return options;
 }
 
+/// Whether steps become so large that each one multiplies what rounding has done.
+bool diverges(const Trace &trace) {
+  constexpr double kGrowth = 10;
+  for (const char *name : {"loss", "grad_norm"})
+    for (const Trace::Step &step : trace.steps)
+      if (auto now = step.reports.find(name), first = trace.steps[0].reports.find(name);
+          now != step.reports.end() && first != trace.steps[0].reports.end() &&
+          std::abs(now->second) > kGrowth * std::abs(first->second))
+        return true;
+  return false;
+}
+
 bool compile(Compilation &compilation, Stage until) {
   return compilation.parse() && compilation.resolve() && compilation.elaborate() && compilation.lower(until);
 }
@@ -254,7 +266,7 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
     return {Verdict::Equal, "", worst.error};
   std::ostringstream text;
   text << "the program: " << worst.error << " in " << worst.where;
-  return {Verdict::Different, text.str(), worst.error};
+  return {diverges(one) ? Verdict::Unsettled : Verdict::Different, text.str(), worst.error};
 }
 
 /// The program against the interpreter, on what it read. In fp64 to 1e-10; in a precision as well as one rank knows its
