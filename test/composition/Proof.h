@@ -15,7 +15,7 @@ struct Verdict {
     Refused,   ///< the layout, by a diagnostic
     Unsettled, ///< results lie at a tie of a packing or a rounding, are beyond what fp16 has, or grow: the last digit
                ///< turns them
-    Different ///< or anything else that should not be
+    Different  ///< or anything else that should not be
   } kind = Equal;
   std::string why;
   double error = 0;

@@ -13,7 +13,7 @@ struct Row {
 
 /// {| a || b |} is one of a and b, the first the plainest. $K is a number of gradients, one a worker; $B one of any
 /// size; $S the least staleness that these allow, or a little more; $T a time for each worker; $O nothing, or ` over`
-/// the workers' axes.
+/// the workers' axes; $P a parameter of the model.
 const std::vector<Row> kRows = {
     {"sync k_sync",
      "sync k_sync($K{| ||, delay = exponential(1)||, delay = shifted(0.5, 0.5)||, delay = each($T)|})$O"},
@@ -36,6 +36,10 @@ const std::vector<Row> kRows = {
     {"compress int8", "compress gradients$O with int8{| || feedback|}"},
     {"compress fp16", "compress gradients$O with fp16{| || feedback|}"},
     {"precision bf16", "precision {|bf16||compute bf16, params fp32, reduce fp32, keep (norm, softmax, loss) fp32|}"},
+    {"precision fp8", "precision fp8"},
+    {"precision keep", "precision compute bf16, keep (norm, softmax, loss, {|*||$P|}) fp32"},
+    {"precision params", "precision compute bf16, params bf16"},
+    {"precision reduce", "precision compute bf16, reduce {|bf16||fp16|}"},
     {"precision fp16", "precision compute fp16, scale {|1||16||256|}"},
     {"precision fp16_dynamic", "precision fp16"},
     {"precision tf32", "precision {|tf32||compute tf32, scale 64|}"},
@@ -46,13 +50,8 @@ const std::vector<Row> kRows = {
     {"on nan", "on nan skip up to 20", "  loss trap = 0.01 * mean(exp(where(goal > 3, 1000, 0)))\n"},
 };
 
-/// Groups, or rows of one, that are refused beside one another, for now or for good, or cannot be compared: where a run
-/// ends may turn on the last digit of a precision, and policies are compared in fp64.
-const std::vector<std::pair<std::string, std::string>> kApart = {
-    {"sync local", "compress"}, // gradients do not travel between its workers
-    {"until", "precision"},
-    {"sync", "precision"},
-};
+/// Groups that cannot be compared beside one another: where a run ends may turn on the last digit of a precision.
+const std::vector<std::pair<std::string, std::string>> kApart = {{"until", "precision"}};
 
 Clause drawn(const Row &row, Random &random) {
   Clause clause{row.name, row.text, row.text, row.model, random()};
@@ -76,6 +75,11 @@ bool needsEvaluation(const Clause &clause) { return clause.group() == "average" 
 bool needsSmallNumbers(const Clause &clause) { return clause.name.rfind("precision fp16", 0) == 0; }
 bool needsOwnSamples(const Clause &clause) { return needsWorkers(clause) || needsHop(clause); }
 
+bool hasLocal(const std::vector<Clause> &clauses) {
+  return std::any_of(clauses.begin(), clauses.end(),
+                     [](const Clause &clause) { return clause.name.rfind("sync local", 0) == 0; });
+}
+
 std::vector<Clause> drawClauses(uint64_t turn, Random &random) {
   std::vector<Clause> clauses{drawn(kRows[turn % kRows.size()], random)};
   std::vector<Row> others = kRows;
@@ -86,6 +90,11 @@ std::vector<Clause> drawClauses(uint64_t turn, Random &random) {
         std::none_of(clauses.begin(), clauses.end(), [&](const Clause &clause) { return areApart(clause, next); }))
       clauses.push_back(next);
   }
+  if (hasLocal(clauses)) // no gradients travel between its workers
+    for (Clause &clause : clauses) {
+      replaceAll(clause.text, "gradients", "deltas");
+      replaceAll(clause.plain, "gradients", "deltas");
+    }
   return clauses;
 }
 
@@ -93,7 +102,7 @@ Clause drawClause(const std::string &name, Random &random) {
   return drawn(*std::find_if(kRows.begin(), kRows.end(), [&](const Row &row) { return row.name == name; }), random);
 }
 
-std::string print(const Clause &clause, const WorkerAxes &workers) {
+std::string print(const Clause &clause, const WorkerAxes &workers, const std::vector<std::string> &parameters) {
   Random random(clause.draw);
   const auto count = size_t(workers.count);
   const bool isOneEach = clause.text.find("$K") != std::string::npos;
@@ -114,6 +123,7 @@ std::string print(const Clause &clause, const WorkerAxes &workers) {
   replaceAll(text, "$S", std::to_string((count + k - 1) / k - 1 + more));
   replaceAll(text, "$T", times);
   replaceAll(text, "$O", over);
+  replaceAll(text, "$P", parameters[drawnNumber % parameters.size()]);
   return text.empty() ? "" : "  " + text + "\n";
 }
 
@@ -121,7 +131,7 @@ std::vector<std::string> clauseNames() {
   std::vector<std::string> names;
   for (const Row &row : kRows)
     names.push_back(row.name);
-  names.insert(names.end(), {kMicroBatches, kStoreOptimizer});
+  names.insert(names.end(), {kMicroBatches, kStoreOptimizer, kDeltas});
   return names;
 }
 

@@ -28,17 +28,19 @@ bool needsWorkers(const Clause &clause);    // outermost mesh axes split the bat
 bool needsHop(const Clause &clause);        // a mesh axis splits the batch first
 bool needsEvaluation(const Clause &clause); // of single samples
 bool needsSmallNumbers(const Clause &clause);
-bool needsOwnSamples(const Clause &clause); // each worker's, and so no statistics over the batch
+bool hasLocal(const std::vector<Clause> &clauses); // workers that train by themselves for some steps
+bool needsOwnSamples(const Clause &clause);        // each worker's, and so no statistics over the batch
 
 /// The clause with this place of the table, and of other groups some, by chance. `turn` is taken around.
 std::vector<Clause> drawClauses(uint64_t turn, Random &random);
 /// The one of this name.
 Clause drawClause(const std::string &name, Random &random);
-/// One line of the spec.
-std::string print(const Clause &clause, const WorkerAxes &workers);
+/// One line of the spec, of a model with these parameters.
+std::string print(const Clause &clause, const WorkerAxes &workers, const std::vector<std::string> &parameters);
 
 /// Clauses that are no line of their own.
-inline constexpr char kMicroBatches[] = "micro batches", kStoreOptimizer[] = "store optimizer";
+inline constexpr char kMicroBatches[] = "micro batches", kStoreOptimizer[] = "store optimizer",
+                      kDeltas[] = "compress deltas";
 /// Names of all that are drawn, these among them.
 std::vector<std::string> clauseNames();
 

@@ -80,6 +80,16 @@ void print(const std::vector<Piece> &pieces, std::string Piece::*part, std::stri
 
 } // namespace
 
+/// Those of the model itself, "scale" and what statements declare.
+static std::vector<std::string> parametersIn(const std::string &body) {
+  std::vector<std::string> names{"scale"};
+  std::istringstream words(body);
+  for (std::string before, word; words >> word; before = word)
+    if (before == "param")
+      names.push_back(word.substr(0, word.find('[')));
+  return names;
+}
+
 RandomSpec::RandomSpec(uint64_t seed, bool withClauses) : seed(seed) {
   Random random(seed * 0x9e3779b97f4a7c15u + 12345);
   Family family{below(random, 3) == 0, int64_t(below(random, 3) ? 4 : 6), int64_t(below(random, 3) ? 4 : 8)};
@@ -170,15 +180,15 @@ std::vector<std::string> RandomSpec::clauseNames() const {
     names.push_back(kMicroBatches);
   if (std::any_of(mesh.begin(), mesh.end(), [](const MeshLine &line) { return line.stores; }))
     names.push_back(kStoreOptimizer);
+  if (hasLocal(clauses) && clause("compress"))
+    names.push_back(kDeltas);
   return names;
 }
-
-static bool isLocal(const Clause *sync) { return sync && sync->name.rfind("sync local", 0) == 0; }
 
 /// Gradients come to be stale after as many updates as there are workers; a loss scale halves some times at first.
 int64_t RandomSpec::steps() const {
   const Clause *sync = clause("sync"), *precision = clause("precision");
-  if (isLocal(sync))
+  if (hasLocal(clauses))
     return 7;
   if (sync)
     return 3 + 2 * workersOf(*sync).count;
@@ -188,7 +198,7 @@ int64_t RandomSpec::steps() const {
 }
 
 /// A multiple of the steps from one meeting of local workers to the next.
-int64_t RandomSpec::evaluatesEvery() const { return isLocal(clause("sync")) ? 6 : 3; }
+int64_t RandomSpec::evaluatesEvery() const { return hasLocal(clauses) ? 6 : 3; }
 
 static bool splitsBatch(const std::string &entry) { return entry.substr(0, entry.find(' ')) == "batch"; }
 
@@ -299,7 +309,7 @@ std::string RandomSpec::text() const {
   for (const Clause &clause : clauses) {
     body += clause.model;
     if (!needsEvaluation(clause) || evaluates())
-      more += print(clause, workersOf(clause));
+      more += print(clause, workersOf(clause), parametersIn(body));
   }
   if (!clause("precision"))
     more += "  precision fp64\n";

@@ -68,9 +68,18 @@ Type echelon::interpret::roundsTo(Operation *op) {
   if (!map)
     return {};
   const Type element = tensor(map.getResult()).getElement();
-  if (map.getFunction() == Function::RoundTf32)
+  switch (map.getFunction()) {
+  case Function::RoundTf32:
     return FloatTF32Type::get(op->getContext());
-  return map.getFunction() == Function::Cast && isNarrow(element) ? element : Type();
+  case Function::RoundE4M3:
+    return Float8E4M3FNType::get(op->getContext());
+  case Function::RoundE5M2:
+    return Float8E5M2Type::get(op->getContext());
+  case Function::Cast:
+    return isNarrow(element) ? element : Type();
+  default:
+    return {};
+  }
 }
 
 double echelon::interpret::rounded(double x, Type type) {
