@@ -57,15 +57,17 @@ def is_packed(u, rank):
 
 
 class PowerSgd:
-    def __init__(self, rank, epsilon=1e-8, makes_q_orthonormal=False):
-        self.rank, self.epsilon, self.makes_q_orthonormal, self.q = rank, epsilon, makes_q_orthonormal, {}
+    def __init__(self, rank):
+        self.rank, self.q = rank, {}
 
-    def orthonormal(self, m):
-        m = m.clone()
+    @staticmethod
+    def orthonormal(m):
+        longest, m = m.norm(dim=0).max(), m.clone()
         for j in range(m.shape[1]):
             for before in range(j):
                 m[:, j] -= (m[:, j] @ m[:, before]) * m[:, before]
-            m[:, j] /= m[:, j].norm() + self.epsilon
+            left = m[:, j].norm()
+            m[:, j] = 0 if left <= 1e-5 * longest else m[:, j] / left
         return m
 
     def __call__(self, name, i, us, start):
@@ -73,11 +75,12 @@ class PowerSgd:
         if not is_packed(us[0], self.rank):
             return None
         flat = [u.reshape(matrix(u)) for u in us]
-        q = self.q.get((name, i), start)
-        q = self.orthonormal(q) if self.makes_q_orthonormal else q
-        p = self.orthonormal(sum(m @ q for m in flat) / len(flat))
-        self.q[name, i] = sum(m.t() @ p for m in flat) / len(flat)
-        return (p @ self.q[name, i].t()).view_as(us[0])
+        before = self.q.get((name, i), start)
+        p = self.orthonormal(sum(m @ before for m in flat) / len(flat))
+        q = sum(m.t() @ p for m in flat) / len(flat)
+        largest = q.abs().max(dim=0).values
+        self.q[name, i] = torch.where(largest == 0, before, q / largest)
+        return (p @ q.t()).view_as(us[0])
 
 
 class Workers:

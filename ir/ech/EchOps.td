@@ -451,7 +451,10 @@ def Ech_HandInOp : Ech_Pure<"hand_in"> {
 }
 def Ech_OrthogonalizeOp : Ech_Pure<"orthogonalize", [DeclareOpInterfaceMethods<AxisRule, ["division"]>]> {
   let summary = "Gram-Schmidt: vectors along `over`, one for each position of the last axis of the type";
-  let description = [{In their order, each loses its parts along those before it, and is divided by its norm + 1e-8.}];
+  let description = [{
+    In their order, each loses its parts along those before it, and is divided by its norm. One of which no more is left
+    than 1e-5 of the longest that was given becomes 0.
+  }];
   let arguments = (ins Ech_Tensor:$operand, Names:$over, StrAttr:$vectors);
   let results = (outs Ech_Tensor:$result);
   let assemblyFormat = "$vectors `of` $operand `over` $over attr-dict `:` type($operand) `->` type($result)";

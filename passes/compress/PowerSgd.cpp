@@ -1,6 +1,7 @@
 // PowerSGD (Vogels et al. 2019, arXiv:1905.13727, algorithm 1): a matrix as a product of low rank, P Q^T, by one step
 // of power iteration from the Q of the step before. Both factors are means over workers, so what is applied is what one
-// rank makes of the mean gradient.
+// rank makes of the mean gradient. A next step begins with Q's columns at a largest number of 1, so that it may be
+// small or nothing: a column that P had nothing for stays what it was.
 #include "ir/ech/ops/Derive.h"
 #include "passes/compress/Packing.h"
 
@@ -56,12 +57,16 @@ Unpacked packPowerSgd(const Packed &p, Value u) {
   axes.push_back({b.builder.getStringAttr(p.workers.factor), int64_t(p.amount)});
   VariableOp start = p.variable("optimizer.powersgd.", param.withAxes(axes), Distribution::Normal, 0, 1);
 
-  Value left = p.named("left", p.mean(b.dot(u, p.read(start), columns)));
+  Value before = p.read(start);
+  Value left = p.named("left", p.mean(b.dot(u, before, columns)));
   left = p.named("orthogonal", b.orthogonalize(left, rows, p.workers.factor));
   Value right = p.named("right", p.mean(b.dot(u, left, rows)));
-  WriteOp::create(b.builder, b.loc, start.getSymName(), inOrder(b, right, cast<Tensor>(start.getType())));
+  Value largest = b.reduce(Reduction::Max, b.map(Function::Abs, {right}), columns);
+  Value isNothing = b.map(Function::Eq, {largest, b.constant(0)});
+  Value next = b.select(isNothing, before, b.div(right, largest));
+  WriteOp::create(b.builder, b.loc, start.getSymName(), inOrder(b, next, cast<Tensor>(start.getType())));
   Value product = p.named("product", b.dot(left, right, {p.workers.factor}));
-  return {product, p.counts ? b.mul(product, p.counts) : product};
+  return {product, !p.feedback ? Value() : p.counts ? b.mul(product, p.counts) : product};
 }
 } // namespace
 

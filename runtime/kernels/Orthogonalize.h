@@ -5,7 +5,9 @@
 namespace echelon::runtime {
 
 /// y, x: (outer, n, inner), a vector of n numbers at each place of inner. In their order, each loses its parts along
-/// those before it, and is divided by its norm + 1e-8. Products are added up in double. May work in place.
+/// those before it, and is divided by its norm. One of which no more is left than kLeastLeft of the longest that was
+/// given, which may be rounding alone, becomes 0. Products are added up in double. May work in place.
+constexpr double kLeastLeft = 1e-5;
 template <typename T> void orthogonalize(T *y, const T *x, int64_t outer, int64_t n, int64_t inner);
 
 } // namespace echelon::runtime

@@ -114,9 +114,18 @@ static Array orthogonal(const Array &x, ArrayAttr over, StringRef vectors) {
   order.push_back(vectors.str());
   Array y = x.inOrder(order);
   const int64_t inner = x.sizeOf(vectors), outer = int64_t(y.values.size()) / (n * inner);
-  for (int64_t o = 0; o < outer; ++o)
+  for (int64_t o = 0; o < outer; ++o) {
+    auto at = [&](int64_t i, int64_t v) -> double & { return y.values[(o * n + i) * inner + v]; };
+    auto norm = [&](int64_t v) {
+      double squares = 0;
+      for (int64_t i = 0; i < n; ++i)
+        squares += at(i, v) * at(i, v);
+      return std::sqrt(squares);
+    };
+    double longest = 0;
+    for (int64_t j = 0; j < inner; ++j)
+      longest = std::max(longest, norm(j));
     for (int64_t j = 0; j < inner; ++j) {
-      auto at = [&](int64_t i, int64_t v) -> double & { return y.values[(o * n + i) * inner + v]; };
       for (int64_t before = 0; before < j; ++before) {
         double along = 0;
         for (int64_t i = 0; i < n; ++i)
@@ -124,12 +133,11 @@ static Array orthogonal(const Array &x, ArrayAttr over, StringRef vectors) {
         for (int64_t i = 0; i < n; ++i)
           at(i, j) -= along * at(i, before);
       }
-      double squares = 0;
+      const double left = norm(j);
       for (int64_t i = 0; i < n; ++i)
-        squares += at(i, j) * at(i, j);
-      for (int64_t i = 0; i < n; ++i)
-        at(i, j) /= std::sqrt(squares) + 1e-8;
+        at(i, j) = left <= 1e-5 * longest ? 0 : at(i, j) / left;
     }
+  }
   return y;
 }
 

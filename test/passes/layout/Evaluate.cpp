@@ -394,9 +394,21 @@ struct Evaluator {
   void orthogonalize(OrthogonalizeOp op) {
     out[0].data = in[0].data;
     std::vector<double> &y = out[0].data;
-    const int64_t stride = in[0].stride(op.getVectors());
+    const int64_t stride = in[0].stride(op.getVectors()), count = tensor(op.getOperand()).sizeOf(op.getVectors());
+    auto norm = [&](ArrayRef<int64_t> line, int64_t ahead) {
+      double squares = 0;
+      for (int64_t i : line)
+        squares += y[i + ahead * stride] * y[i + ahead * stride];
+      return std::sqrt(squares);
+    };
+    double longest = 0; // of the vectors at one place of all else, which follow each other
     eachLine(op.getOver(), [&](Space &rest, ArrayRef<int64_t> line) {
       const int64_t vector = rest.at(op.getVectors());
+      if (vector == 0) {
+        longest = 0;
+        for (int64_t v = 0; v < count; ++v)
+          longest = std::max(longest, norm(line, v));
+      }
       for (int64_t before = 0; before < vector; ++before) {
         double along = 0;
         for (int64_t i : line)
@@ -404,11 +416,9 @@ struct Evaluator {
         for (int64_t i : line)
           y[i] -= along * y[i - (vector - before) * stride];
       }
-      double squares = 0;
+      const double left = norm(line, 0);
       for (int64_t i : line)
-        squares += y[i] * y[i];
-      for (int64_t i : line)
-        y[i] /= std::sqrt(squares) + 1e-8;
+        y[i] = left <= 1e-5 * longest ? 0 : y[i] / left;
     });
   }
   void fill(double value) { std::fill(out[0].data.begin(), out[0].data.end(), value); }

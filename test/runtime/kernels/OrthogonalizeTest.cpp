@@ -21,7 +21,7 @@ TYPED_TEST(Orthogonalize, VectorsAreOrthonormalInTheirOrder) {
   for (TypeParam &v : x)
     v = static_cast<TypeParam>(normal(random));
   orthogonalize(y.data(), x.data(), outer, n, inner);
-  const double limit = sizeof(TypeParam) == 4 ? 1e-6 : 1e-7; // norm + 1e-8
+  const double limit = sizeof(TypeParam) == 4 ? 1e-6 : 1e-14;
   auto product = [&](const std::vector<TypeParam> &a, const std::vector<TypeParam> &b, int64_t o, int64_t i,
                      int64_t j) {
     double sum = 0;
@@ -41,6 +41,28 @@ TYPED_TEST(Orthogonalize, VectorsAreOrthonormalInTheirOrder) {
   std::vector<TypeParam> inPlace = x;
   orthogonalize(inPlace.data(), inPlace.data(), outer, n, inner);
   EXPECT_EQ(inPlace, y);
+}
+
+TYPED_TEST(Orthogonalize, SmallVectorsAreNotNothing) {
+  const std::vector<TypeParam> x{TypeParam(3e-20), 0, TypeParam(4e-20), TypeParam(1e-20)};
+  std::vector<TypeParam> y(4);
+  orthogonalize(y.data(), x.data(), 1, 2, 2); // (3, 4) and (0, 1)
+  const double expected[] = {0.6, -0.8, 0.8, 0.6};
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NEAR(y[i], expected[i], 1e-6);
+}
+
+TYPED_TEST(Orthogonalize, WhatRoundingLeavesIsNothing) {
+  const auto third = TypeParam(1) / 3;
+  const std::vector<TypeParam> x{1, third, 2, 0,         3,  3 * third,
+                                 6, 0,     7, 7 * third, 14, 1}; // the first three along a line
+  std::vector<TypeParam> y(x.size());
+  orthogonalize(y.data(), x.data(), 1, 3, 4);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(y[i * 4 + 1], 0);
+    EXPECT_EQ(y[i * 4 + 2], 0);
+    EXPECT_NE(y[i * 4 + 3], 0);
+  }
 }
 
 TYPED_TEST(Orthogonalize, WhatIsNothingStaysSo) {
