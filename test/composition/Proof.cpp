@@ -64,8 +64,6 @@ std::string runRanks(ModuleOp module, Reference &one, Trace::Step &row) {
 
 //===- judgement -------------------------------------------------------------------------------------------------===//
 
-using Distances = std::map<std::string, double>; // by what is apart
-
 /// How well one rank knows its results: the farthest that they move when numbers do in their last digits. Not a number
 /// where that is not known.
 template <class Run> Distances spread(const Trace &one, int runs, const Run &run) {
@@ -286,7 +284,7 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
       return different("on one rank in fp64: " + wrong);
     compareTraces(wide, one, 1, &known);
   }
-  Verdict verdict = judge(each, known, 1e-6);
+  Verdict verdict = judge(each, ofAllSteps(known), 1e-6);
   verdict.why = "the program: " + verdict.why;
   return verdict;
 }

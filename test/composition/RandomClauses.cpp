@@ -13,7 +13,7 @@ struct Row {
 
 /// {| a || b |} is one of a and b, the first the plainest. $K is a number of gradients, one a worker; $B one of any
 /// size; $S the least staleness that these allow, or a little more; $T a time for each worker; $O nothing, or ` over`
-/// the workers' axes; $P a parameter of the model.
+/// the workers' axes; $P a parameter that a product reads.
 const std::vector<Row> kRows = {
     {"sync k_sync",
      "sync k_sync($K{| ||, delay = exponential(1)||, delay = shifted(0.5, 0.5)||, delay = each($T)|})$O"},
@@ -73,6 +73,7 @@ bool needsWorkers(const Clause &clause) { return clause.group() == "sync"; }
 bool needsHop(const Clause &clause) { return clause.group() == "compress"; }
 bool needsEvaluation(const Clause &clause) { return clause.group() == "average" || clause.group() == "until"; }
 bool needsSmallNumbers(const Clause &clause) { return clause.name.rfind("precision fp16", 0) == 0; }
+bool needsWholeBatch(const Clause &clause) { return clause.name == "precision fp8"; } // the largest of a micro batch
 bool needsOwnSamples(const Clause &clause) { return needsWorkers(clause) || needsHop(clause); }
 
 bool hasLocal(const std::vector<Clause> &clauses) {
@@ -102,7 +103,7 @@ Clause drawClause(const std::string &name, Random &random) {
   return drawn(*std::find_if(kRows.begin(), kRows.end(), [&](const Row &row) { return row.name == name; }), random);
 }
 
-std::string print(const Clause &clause, const WorkerAxes &workers, const std::vector<std::string> &parameters) {
+std::string print(const Clause &clause, const WorkerAxes &workers, const std::vector<std::string> &factors) {
   Random random(clause.draw);
   const auto count = size_t(workers.count);
   const bool isOneEach = clause.text.find("$K") != std::string::npos;
@@ -123,7 +124,7 @@ std::string print(const Clause &clause, const WorkerAxes &workers, const std::ve
   replaceAll(text, "$S", std::to_string((count + k - 1) / k - 1 + more));
   replaceAll(text, "$T", times);
   replaceAll(text, "$O", over);
-  replaceAll(text, "$P", parameters[drawnNumber % parameters.size()]);
+  replaceAll(text, "$P", factors[drawnNumber % factors.size()]);
   return text.empty() ? "" : "  " + text + "\n";
 }
 

@@ -29,14 +29,15 @@ bool needsHop(const Clause &clause);        // a mesh axis splits the batch firs
 bool needsEvaluation(const Clause &clause); // of single samples
 bool needsSmallNumbers(const Clause &clause);
 bool hasLocal(const std::vector<Clause> &clauses); // workers that train by themselves for some steps
+bool needsWholeBatch(const Clause &clause);        // its numbers are other ones in each way to take it apart
 bool needsOwnSamples(const Clause &clause);        // each worker's, and so no statistics over the batch
 
 /// The clause with this place of the table, and of other groups some, by chance. `turn` is taken around.
 std::vector<Clause> drawClauses(uint64_t turn, Random &random);
 /// The one of this name.
 Clause drawClause(const std::string &name, Random &random);
-/// One line of the spec, of a model with these parameters.
-std::string print(const Clause &clause, const WorkerAxes &workers, const std::vector<std::string> &parameters);
+/// One line of the spec, of a model whose products read these parameters.
+std::string print(const Clause &clause, const WorkerAxes &workers, const std::vector<std::string> &factors);
 
 /// Clauses that are no line of their own.
 inline constexpr char kMicroBatches[] = "micro batches", kStoreOptimizer[] = "store optimizer",

@@ -80,14 +80,14 @@ void print(const std::vector<Piece> &pieces, std::string Piece::*part, std::stri
 
 } // namespace
 
-/// Those of the model itself, "scale" and what statements declare.
-static std::vector<std::string> parametersIn(const std::string &body) {
-  std::vector<std::string> names{"scale"};
+/// Those of the model itself that products read, by their names; else any.
+static std::vector<std::string> factorsIn(const std::string &body) {
+  std::vector<std::string> names;
   std::istringstream words(body);
-  for (std::string before, word; words >> word; before = word)
-    if (before == "param")
+  for (std::string before, word; words >> word && word != "repeat"; before = word) // inside, names are longer
+    if (before == "param" && (word[0] == 'w' || word[0] == 'v' || word.rfind("out", 0) == 0))
       names.push_back(word.substr(0, word.find('[')));
-  return names;
+  return names.empty() ? std::vector<std::string>{"*"} : names;
 }
 
 RandomSpec::RandomSpec(uint64_t seed, bool withClauses) : seed(seed) {
@@ -149,6 +149,8 @@ RandomSpec::RandomSpec(uint64_t seed, bool withClauses) : seed(seed) {
   }
   if (below(random, 3) == 0 && !any(pieces, &Piece::batchStatistics))
     microBatches = below(random, 3) ? 2 : 4;
+  if (std::any_of(clauses.begin(), clauses.end(), needsWholeBatch))
+    microBatches = 1;
   drawLayout(0);
 }
 
@@ -309,7 +311,7 @@ std::string RandomSpec::text() const {
   for (const Clause &clause : clauses) {
     body += clause.model;
     if (!needsEvaluation(clause) || evaluates())
-      more += print(clause, workersOf(clause), parametersIn(body));
+      more += print(clause, workersOf(clause), factorsIn(body));
   }
   if (!clause("precision"))
     more += "  precision fp64\n";

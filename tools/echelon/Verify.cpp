@@ -9,7 +9,7 @@ namespace echelon {
 
 void addVerify(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App *command = app.add_subcommand("verify", "fp64: the layout (and others) against one rank, tensor by tensor");
+  CLI::App *command = app.add_subcommand("verify", "the layout (and others) against one rank, tensor by tensor");
   addSpecOptions(command, *options);
   command
       ->add_option("--layout", options->layouts,
@@ -22,6 +22,9 @@ void addVerify(CLI::App &app, int &exitCode) {
   command->add_option("--seed", options->seed, "of the first random layout (0)")->needs(layouts);
   command->add_option("--transport", options->transport, "shm, threads, mpi, or each: the three in turn (threads)")
       ->check(CLI::IsMember({"shm", "threads", "mpi", "each"}));
+  command->add_flag(
+      "--in-precision", options->isInPrecision,
+      "in the spec's precision, and not in fp64: no result may be farther from fp64 than 4 times one rank's");
   command->footer("Examples:\n  echelon verify spec.ech\n  echelon verify spec.ech --layouts 8 --seed 100\n"
                   "  echelon verify spec.ech --layout \"mesh(tp = 2) { split hidden over tp }\" --transport shm");
   command->callback([options, &exitCode] { exitCode = verify(*options); });

@@ -117,6 +117,8 @@ bool Compilation::resolveBlock() {
     settings.microBatches = 1;
   if (options.doublePrecision)
     settings.doublePrecision = true;
+  if (options.fixedLossScale && settings.lossScale.isDynamic)
+    settings.lossScale = {options.fixedLossScale, false};
   if (options.batch)
     settings.batch = options.batch;
   if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())

@@ -44,6 +44,7 @@ struct CompileOptions {
     std::vector<std::string> exact; // parameters whose gradients that layout does not compress
   };
   std::optional<Workers> workers;
+  int64_t fixedLossScale = 0; // in place of a dynamic one; 0: as the spec says
   bool drawsArrivals = false; // under a sync policy, where they are real: `verify` compares what all know beforehand
   int64_t policyWorkers = 0;  // of a sync policy, on one rank; 0: as the layout has them
 };

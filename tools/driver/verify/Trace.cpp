@@ -64,6 +64,18 @@ static double largest(const std::map<std::string, std::vector<double>> &tensors,
   return most;
 }
 
+/// Whether one of two tensors has the other's elements, or each of several workers has them, one after the other.
+static bool isOfWorkers(size_t one, size_t other) {
+  return one != 0 && other != 0 && (one % other == 0 || other % one == 0);
+}
+/// The least that `mask` has for element i of a tensor of `count`.
+static double least(const std::vector<double> &mask, size_t i, size_t count) {
+  double least = mask[i % mask.size()];
+  for (size_t at = i; at < mask.size(); at += count)
+    least = std::min(least, mask[at]);
+  return least;
+}
+
 static void compareReports(const std::map<std::string, double> &one, const std::map<std::string, double> &many,
                            const std::string &when, Worst &worst) {
   for (auto &[name, value] : one) {
@@ -73,7 +85,7 @@ static void compareReports(const std::map<std::string, double> &one, const std::
   }
 }
 
-Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, std::map<std::string, double> *each) {
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distances *each) {
   Worst worst;
   worst.each = each;
   if (one.steps.size() != many.steps.size() || one.steps.empty()) {
@@ -114,22 +126,38 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, std::map
         worst.see(INFINITY, "the shape of " + path + step);
         continue;
       }
-      // optimizer.m.PATH moves with PATH
+      // optimizer.m.PATH moves with PATH, optimizer.residual.PATH, which each worker has, with it
+      const bool isMatrix = llvm::StringRef(path).starts_with("optimizer.powersgd.");
       const std::vector<double> *moves = nullptr;
       for (const auto &[parameter, mask] : live)
         if (path == parameter || llvm::StringRef(path).ends_with("." + parameter))
-          if (mask.size() == values.size() && (!moves || path == parameter))
+          if (!isMatrix && isOfWorkers(mask.size(), values.size()) && (!moves || path == parameter))
             moves = &mask;
       double scale =
           std::max(largest(values), moves ? 0 : 1e-3 * mostStored) + 1e-300; // a state may be 0 but for rounding
       for (size_t i = 0; i < values.size(); ++i)
-        if (double weight = moves ? (*moves)[i] : 1; weight > 0)
+        if (double weight = moves ? least(*moves, i, values.size()) : 1; weight > 0)
           worst.see(weight * std::abs(values[i] - other->second[i]) / scale,
                     path + " after step " + std::to_string(s + 1));
     }
   }
   compareReports(one.evaluation, many.evaluation, " of the evaluation", worst);
   return worst;
+}
+
+Distances ofAllSteps(const Distances &distances) {
+  auto nameOf = [](const std::string &where) {
+    if (const size_t at = where.find(" after step "); at != std::string::npos)
+      return where.substr(0, at);
+    return where.rfind("gradient of ", 0) == 0 ? where.substr(0, where.find(" of step ")) : "reports";
+  };
+  Distances most = distances, byName;
+  for (auto [where, distance] : distances)
+    if (double &so = byName[nameOf(where)]; !(distance <= so))
+      so = distance;
+  for (auto &[where, distance] : most)
+    distance = byName[nameOf(where)];
+  return most;
 }
 
 } // namespace echelon

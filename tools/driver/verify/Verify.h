@@ -1,5 +1,5 @@
-// The program under several layouts against the one of one rank, in fp64: loss, every gradient, every updated tensor
-// after three steps.
+// The program under several layouts against the one of one rank: loss, every gradient, every updated tensor after three
+// steps. In fp64 to 1e-10; or in the spec's precision, each as near to fp64 as one rank is.
 #pragma once
 #include "tools/driver/compile/Compilation.h"
 
@@ -9,6 +9,7 @@ struct VerifyOptions : CompileOptions {
   int randomLayouts = 0;
   uint64_t seed = 0;                 // of the first random layout
   std::vector<std::string> layouts;  // beside the spec's own, in the language; " in 2 micro batches" may follow
+  bool isInPrecision = false;        // the spec's, and not fp64
   std::string transport = "threads"; // or shm, mpi, or each: the three in turn
 };
 
