@@ -2,6 +2,7 @@
 #include "codegen/Description.h"
 #include "codegen/Fingerprints.h"
 #include "codegen/Printer.h"
+#include "codegen/StepFunctions.h"
 #include "codegen/Text.h"
 #include "ir/dist/State.h"
 #include "ir/ech/Decimal.h"
@@ -10,6 +11,7 @@
 #include "ir/run/Run.h"
 #include "passes/Moments.h"
 #include "passes/cost/ProgramCost.h"
+#include "runtime/sync/SyncPolicy.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -128,7 +130,7 @@ void Tables::stored() {
     if (moments.count(momentOf(op).first))
       continue;
     const bool isOfWorker =
-        policy && policy.isLocal() && !policy.getOver().empty() &&
+        policy && policy.isLocal() && (policy.isOneRank() || !policy.getOver().empty()) &&
         (op.getKind() == ech::VariableKind::Optimizer || op.getKind() == ech::VariableKind::Compression) &&
         !isSharedByWorkers(op);
     SmallVector<std::string> arguments{quoted(op.getSymName()), shape(type), init(op), offset};
@@ -247,12 +249,9 @@ std::pair<int64_t, int64_t> ownOfWorkers(ModuleOp module, bool isLocal) {
 }
 
 void Tables::sync(run::SyncOp policy) {
-  const std::string kind = policy.getPolicy() == "k_sync"         ? "KSync"
-                           : policy.getPolicy() == "k_batch_sync" ? "KBatchSync"
-                           : policy.getPolicy() == "k_async"      ? "KAsync"
-                           : policy.isLocal()                     ? "Local"
-                                                                  : "KBatchAsync";
-  field("sync.kind", "SyncPolicy::" + kind);
+  const auto *name =
+      llvm::find_if(runtime::kPolicyNames, [&](const auto &row) { return policy.getPolicy() == row.name; });
+  field("sync.kind", Twine("SyncPolicy::") + name->enumerator);
   field("sync.k", Twine(policy.getK()));
   field("sync.workers", Twine(policy.getWorkers()));
   if (policy.getStalenessAttr().getInt() != -1)
@@ -298,13 +297,13 @@ void Tables::print() {
   field("steps", Twine(train.getSteps()));
   if (auto policy = run::only<run::SyncOp>(module))
     sync(policy);
+  field("stateBytes", number(rt::kStateBytes));
+  field("inputBytes", number(rt::kInputBytes));
+  field("workBytes", number(rt::kWorkBytes));
   stored();
   inputs();
   if (auto data = run::only<run::DataOp>(module))
     field("data", sourceText(data.getSource()));
-  field("stateBytes", number(rt::kStateBytes));
-  field("inputBytes", number(rt::kInputBytes));
-  field("workBytes", number(rt::kWorkBytes));
   if (auto groups = module->getAttrOfType<ArrayAttr>(rt::kGroups); groups && !groups.empty())
     field("groups", braced(groups, [](Attribute group) {
             return braced(cast<DenseI64ArrayAttr>(group).asArrayRef(), [](int64_t m) { return std::to_string(m); });
@@ -348,23 +347,16 @@ void Tables::print() {
     fingerprints();
   os << "  p.plan =" << linesOf(programCost(module, static_cast<bool>(checkpoint)).text(), 6) << ";\n";
   field("version", quoted(ECHELON_VERSION));
-  if (SymbolTable::lookupSymbolIn(module, "train.start"))
-    field("start", "start");
   if (SymbolTable::lookupSymbolIn(module, "train"))
     field("step", "step");
-  for (auto [step, function, member] :
-       {std::tuple("hand_in", "hand_in", "handIn"), std::tuple("update", "update", "update"),
-        std::tuple("read", "read_newest", "readNewest"), std::tuple("meet", "meet", "meet"),
-        std::tuple("take", "take_met", "takeMet")})
-    if (SymbolTable::lookupSymbolIn(module, step))
-      field(member, function);
+  for (const codegen::StepFunction &f : codegen::kStepFunctions)
+    if (SymbolTable::lookupSymbolIn(module, f.step))
+      field(f.member, f.function);
   if (SymbolTable::lookupSymbolIn(module, "evaluate")) {
     field("evaluateBegin", "evaluate_begin");
     field("evaluateBatch", "evaluate_batch");
     field("evaluateEnd", "evaluate_end");
   }
-  if (SymbolTable::lookupSymbolIn(module, "exchange"))
-    field("exchange", "exchange");
   field("learningRate", "learning_rate");
   if (profile)
     field("profiled", "profiled");

@@ -73,23 +73,11 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &s
   for (auto function : module.getOps<rt::FunctionOp>()) {
     if (function.getSymName() == "train")
       printTraining(function, text, body);
-    else if (function.getSymName() == "train.start")
-      printOnce(function, "start", "What starts from parameters, once they have their start values.", text, body);
-    else if (function.getSymName() == "hand_in")
-      printOnce(function, "hand_in", "What the worker has made joins what is handed in for the next update.", text,
-                body);
-    else if (function.getSymName() == "update")
-      printOnce(function, "update", "The update, of what all workers have handed in.", text, body);
-    else if (function.getSymName() == "read")
-      printOnce(function, "read_newest", "Copies become the newest parameters.", text, body);
-    else if (function.getSymName() == "meet")
-      printOnce(function, "meet", "What all workers go on with, of what each has.", text, body);
-    else if (function.getSymName() == "take")
-      printOnce(function, "take_met", "The worker goes on with what the meeting has made.", text, body);
-    else if (function.getSymName() == "exchange")
-      printOnce(function, "exchange", "Parameters and their averages change places, around an evaluation.", text, body);
     else if (function.getSymName() == "evaluate")
       printEvaluation(function, text, body);
+    else if (const auto *row = llvm::find_if(kStepFunctions, [&](auto &f) { return f.step == function.getSymName(); });
+             row != std::end(kStepFunctions))
+      printOnce(function, *row, text, body);
     else
       printRule(function, text, body);
   }

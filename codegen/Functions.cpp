@@ -166,20 +166,16 @@ void codegen::printRule(rt::FunctionOp rule, const Text &text, raw_ostream &os) 
   os << printer.text() << "\n";
 }
 
-void codegen::printOnce(rt::FunctionOp step, StringRef name, StringRef what, const Text &text, raw_ostream &os) {
+void codegen::printOnce(rt::FunctionOp step, const StepFunction &as, const Text &text, raw_ostream &os) {
   Printer printer = text.printer();
   printer.probes = nullptr;
-  os << "/// " << what << "\n";
+  os << "/// " << as.what << "\n";
   SmallVector<Operation *> ops = operationsOf(step);
-  printer.function(("void " + name + "(Rank &r" +
-                    (uses(ops, isRate)  ? ", double lr) {"
-                     : name == "update" ? ", double /*lr*/) {"
-                                        : ") {"))
-                       .str(),
-                   [&] {
-                     for (Operation *op : ops)
-                       printer.operation(*op);
-                   });
+  const StringRef rate = !as.takesRate ? "" : uses(ops, isRate) ? ", double lr" : ", double /*lr*/";
+  printer.function(("void " + as.function + "(Rank &r" + rate + ") {").str(), [&] {
+    for (Operation *op : ops)
+      printer.operation(*op);
+  });
   os << printer.text() << "\n";
 }
 

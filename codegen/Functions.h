@@ -1,6 +1,7 @@
 // The functions of a program, as rt-cut-functions says which operation is in which.
 #pragma once
 #include "codegen/Printer.h"
+#include "codegen/StepFunctions.h"
 
 namespace echelon::codegen {
 
@@ -18,8 +19,7 @@ void printRule(rt::FunctionOp rule, const Text &text, llvm::raw_ostream &os);
 /// The functions of a training step, and `step`, which calls them.
 void printTraining(rt::FunctionOp train, const Text &text, llvm::raw_ostream &os);
 /// A step that is one function of this name.
-void printOnce(rt::FunctionOp step, llvm::StringRef name, llvm::StringRef what, const Text &text,
-               llvm::raw_ostream &os);
+void printOnce(rt::FunctionOp step, const StepFunction &as, const Text &text, llvm::raw_ostream &os);
 /// `evaluate_begin`, `evaluate_batch`, `evaluate_end`.
 void printEvaluation(rt::FunctionOp evaluate, const Text &text, llvm::raw_ostream &os);
 

@@ -37,6 +37,7 @@ struct Compress : echelon::impl::CompressBase<Compress> {
     }
     compress::listWorkers(getOperation(), workers);
     SmallVector<StringRef> exact;
+    bool packsAny = false;
     if (auto given = getOperation()->getAttrOfType<ArrayAttr>(kExactGradients))
       exact = strings(given);
     for (auto gradient : llvm::make_early_inc_range(step.getBody().front().getOps<GradientOp>())) {
@@ -44,9 +45,13 @@ struct Compress : echelon::impl::CompressBase<Compress> {
       if (!param || llvm::is_contained(exact, param.getSymName()))
         continue;
       if (compress::isSummed(cast<Tensor>(param.getType()), workers))
-        pack(gradient, param, clause, workers, *packing);
+        packsAny |= pack(gradient, param, clause, workers, *packing);
       else
         exact.push_back(param.getSymName());
+    }
+    if (!packsAny) {
+      compress::refuseWithoutEffect(clause);
+      return signalPassFailure();
     }
     Builder b(&getContext());
     getOperation()->setAttr(kPackedBy, b.getDenseI64ArrayAttr({workers.count, workers.ofHop}));
@@ -75,7 +80,8 @@ struct Compress : echelon::impl::CompressBase<Compress> {
     }
   }
 
-  static void pack(GradientOp gradient, VariableOp param, run::CompressOp clause, const compress::Workers &workers,
+  /// False: it travels as it is.
+  static bool pack(GradientOp gradient, VariableOp param, run::CompressOp clause, const compress::Workers &workers,
                    const compress::Packing &packing) {
     update::MarkUpdate mark;
     OpBuilder builder(gradient->getContext(), &mark);
@@ -83,7 +89,7 @@ struct Compress : echelon::impl::CompressBase<Compress> {
     Build build(builder, placeOf(gradient.getLoc()), tensor(gradient.getValue()).getElement());
     compress::Packed p{build, param, clause.getAmount().convertToDouble(), clause.getFeedback(), workers};
     if (!packing.takes(p))
-      return;
+      return false;
     SmallVector<StringRef> meshAxes = llvm::map_to_vector(workers.mesh, [&](int m) { return workers.of.nameOf(m); });
     markLinear(gradient.getValue(), batchAxisOf(clause->getParentOfType<ModuleOp>()),
                Builder(clause).getStrArrayAttr(meshAxes));
@@ -98,6 +104,7 @@ struct Compress : echelon::impl::CompressBase<Compress> {
     if (scale) // the update takes it away again
       mean = build.mul(mean, scale);
     gradient.getValueMutable().assign(inOrder(build, mean, tensor(gradient.getValue())));
+    return true;
   }
 };
 

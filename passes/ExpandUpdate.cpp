@@ -218,7 +218,8 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     return success();
   }
 
-  /// Averages start as the parameters, and change places with them for an evaluation.
+  /// Averages start as the parameters, and change places with them for an evaluation. Where parameters have fewer bytes
+  /// they are kept beside it instead, and averages stay as they are.
   void placeAverages(StepOp step, ArrayRef<VariableOp> averages) {
     OpBuilder builder(step);
     const Location place = step.getLoc();
@@ -240,12 +241,21 @@ struct ExpandUpdate : echelon::impl::ExpandUpdateBase<ExpandUpdate> {
     }
     if (!getOperation().lookupSymbol<StepOp>("evaluate"))
       return;
-    atEndOf("exchange");
+    auto precision = run::only<run::PrecisionOp>(getOperation());
+    const bool isRounded = precision && precision.getParams();
     for (VariableOp average : averages) {
       const StringRef path = average.getSymName().drop_front(StringRef("average.").size());
+      VariableOp kept = average;
+      if (isRounded)
+        kept = beside(getOperation().lookupSymbol<VariableOp>(path), "kept.", VariableKind::Copy);
+      atEndOf("exchange");
       Value w = readNow(path, average.getType()), a = readNow(average.getSymName(), average.getType());
       WriteOp::create(builder, place, path, a);
-      WriteOp::create(builder, place, average.getSymName(), w);
+      WriteOp::create(builder, place, kept.getSymName(), w);
+      if (isRounded) {
+        atEndOf("restore");
+        WriteOp::create(builder, place, path, readNow(kept.getSymName(), average.getType()));
+      }
     }
   }
 

@@ -19,17 +19,30 @@ struct KeepProducts : echelon::impl::KeepProductsBase<KeepProducts> {
     if (!clause || !clause.getKeep())
       return;
     const SmallVector<StringRef> patterns = ech::strings(*clause.getKeep());
+    SmallVector<bool> isUsed(patterns.size());
     auto isKept = [&](Value v) {
       ech::ReadOp read = types::readOf(v);
-      return read &&
-             llvm::any_of(patterns, [&](StringRef pattern) { return matchesPattern(pattern, read.getSource()); });
+      bool found = false;
+      for (auto [pattern, used] : llvm::zip(patterns, isUsed))
+        if (read && matchesPattern(pattern, read.getSource()))
+          used = found = true;
+      return found;
     };
     getOperation()->walk([&](Operation *op) {
-      if (types::isProduct(op) && llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
-            return types::isFactor(operand) && isKept(operand.get());
-          }))
+      if (!types::isProduct(op))
+        return;
+      bool isAny = false;
+      for (OpOperand &operand : op->getOpOperands())
+        isAny |= types::isFactor(operand) && isKept(operand.get());
+      if (isAny)
         op->setAttr(ech::kStaysF32, UnitAttr::get(&getContext()));
     });
+    for (auto [pattern, used] : llvm::zip(patterns, isUsed))
+      if (!used) {
+        clause.emitError() << "E0409: no product reads a parameter of keep (" << pattern
+                           << "), so it changes nothing; leave it out";
+        signalPassFailure();
+      }
   }
 };
 

@@ -5,7 +5,8 @@
 
 namespace echelon {
 
-/// "m" and "layer.wq" of a variable optimizer.m.layer.wq; empty of all others.
+/// "m" and "layer.wq" of a variable optimizer.m.layer.wq; of an average "average" and its parameter; empty of
+/// all others.
 std::pair<llvm::StringRef, llvm::StringRef> momentOf(ech::VariableOp variable);
 
 /// Whether workers that train by themselves share a variable, and do not have one each.

@@ -43,6 +43,10 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     workers = compress::workersOf(getOperation(), policy);
     compress::listWorkers(getOperation(), workers);
     packs = compress::clauseBetweenWorkers(getOperation());
+    if (packs && !packsAny()) {
+      compress::refuseWithoutEffect(packs);
+      return signalPassFailure();
+    }
     if (packs)
       workers.ofHop = int64_t(policy.getK());
     if (policy.isOneRank())
@@ -177,6 +181,14 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     auto variable = packs ? getOperation().lookupSymbol<VariableOp>(item.name) : VariableOp();
     return variable && variable.getKind() == VariableKind::Param && item.what != Item::Loss &&
            compress::findPacking(packs.getKind())->takes(packedOf(build, item));
+  }
+  bool packsAny() {
+    OpBuilder builder(&getContext());
+    Build build(builder, packs.getLoc(), builder.getF32Type());
+    return llvm::any_of(getOperation().getOps<VariableOp>(), [&](VariableOp variable) {
+      Item item{Item::Gradient, variable.getSymName(), {}, {}, {}, packs.getLoc()};
+      return isPacked(build, item);
+    });
   }
   Tensor ofEachWorker(Tensor type) {
     SmallVector<Axis> axes(type.getAxes());

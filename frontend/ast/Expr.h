@@ -41,7 +41,7 @@ struct Quantity {
   UnitKind kind = UnitKind::None;
   std::string unit; // as written: "GB/s"
   SourceRange range;
-  bool known = true; // false: too large or too small, which has been told
+  bool known = true; // false: too large or too small, which is reported
 };
 
 enum class ExprKind {
@@ -95,7 +95,7 @@ struct NumberExpr : Expr {
   bool isInteger = false; // written without point and exponent; then `integer` is exact
   int64_t integer = 0;
   std::string spelling;
-  bool known = true; // false: too large or too small, which has been told
+  bool known = true; // false: too large or too small, which is reported
   explicit NumberExpr(SourceRange r) : Expr(Kind, r) {}
 };
 

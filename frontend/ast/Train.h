@@ -10,7 +10,7 @@ namespace echelon::frontend {
 struct Count {
   int64_t value = 0;
   SourceRange range;
-  bool known = true; // false: it is no count, which has been told; then it stands for 1
+  bool known = true; // false: it is no count, which is reported; then it stands for 1
 };
 
 /// `*.gamma`, `layer.*.wq`

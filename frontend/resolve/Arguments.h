@@ -58,7 +58,7 @@ private:
   bool misnamed = false; // an argument of an unknown name was reported
 };
 
-/// Whether a number in an expression is too large or too small to be read, which has been told.
+/// Whether a number in an expression is too large or too small to be read, which is reported.
 bool isUnread(const Expr &e);
 
 /// The value of an expression of numbers, signs and operators, `10%` as 0.1. Nothing where there is anything else in it

@@ -8,6 +8,9 @@ namespace echelon::frontend {
 bool TrainResolver::isBetweenWorkers(const CompressClause &c, const Clause &clause) {
   const std::vector<std::string> &axes = settings.sync->over;
   const size_t before = diagnostics.errorCount();
+  meshAxes(c.over);
+  if (diagnostics.errorCount() != before)
+    return false;
   for (const Ident &name : c.over)
     if (!settings.isWorkerAxis(name.text) && !axes.empty()) {
       if (c.what.text == "gradients") {
@@ -72,7 +75,7 @@ void TrainResolver::take(const CompressClause &c, const Clause &clause) {
     return sync && sync->method;
   });
   const bool hasPolicy = policy != train.clauses.end();
-  if (hasPolicy && !settings.sync) // which has been told
+  if (hasPolicy && !settings.sync) // which is reported
     return;
   CompressSettings made;
   made.ofDeltas = c.what.text == "deltas";

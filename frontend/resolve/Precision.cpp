@@ -15,7 +15,7 @@ static std::string partOf(Item::What what) {
   return names[what];
 }
 
-/// `scale 1024`; false: it is wrong, which has been told.
+/// `scale 1024`; false: it is wrong, which is reported.
 bool TrainResolver::takeScale(const Item &item) {
   if (!item.factor) {
     settings.lossScale = {kFirstScale, true};
@@ -31,7 +31,7 @@ bool TrainResolver::takeScale(const Item &item) {
   return true;
 }
 
-/// What a part says beside `compute`; false: it is wrong, which has been told.
+/// What a part says beside `compute`; false: it is wrong, which is reported.
 bool TrainResolver::takePart(const Item &item, const std::string &compute) {
   const std::string part = partOf(item.what), word = item.word.text;
   if (compute == "fp64" || word == "fp64") {
@@ -46,9 +46,16 @@ bool TrainResolver::takePart(const Item &item, const std::string &compute) {
       error(Code::E0409, item.range, "what is kept is kept in fp32, as in keep (norm, softmax, loss) fp32");
       return false;
     }
-    for (const Pattern &pattern : item.kept)
-      if (pattern.text != "norm" && pattern.text != "softmax" && pattern.text != "loss")
-        settings.precision.keep.push_back(pattern);
+    for (const Pattern &pattern : item.kept) {
+      if (pattern.text == "norm" || pattern.text == "softmax" || pattern.text == "loss")
+        continue;
+      if (compute == "fp32") {
+        error(Code::E0409, pattern.range,
+              "compute fp32 keeps all products in fp32, so keep (" + pattern.text + ") changes nothing; leave it out");
+        return false;
+      }
+      settings.precision.keep.push_back(pattern);
+    }
     return true;
   }
   if (word == "tf32" || word == "fp8") {

@@ -287,7 +287,7 @@ void TrainResolver::take(const EvaluateClause &c, const Clause &clause) {
         inputs = data->inputs.size();
     e.source = source(cast<CallExpr>(*c.source), inputs, false);
     if (!e.source)
-      return; // which has been told
+      return; // which is reported
   }
   settings.evaluations.push_back(std::move(e));
 }

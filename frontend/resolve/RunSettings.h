@@ -45,7 +45,7 @@ struct Schedule {
 };
 
 struct OptimizerLine {
-  std::string rule;  // sgd, adam, adamw
+  std::string rule;  // sgd, adam, adamw, lamb
   Schedule schedule; // scale_lr already applied
   double decay = 0;
   std::vector<std::pair<std::string, double>> numbers; // further ones of the rule, by name; true is 1
@@ -131,7 +131,7 @@ struct RunSettings {
   const Model *model = nullptr; // resolved
   const std::vector<Argument> *modelArguments = nullptr;
   SourceRange modelRange;
-  int64_t clusterRanks = 1; // what `on` offers; 0: it is wrong, which has been told
+  int64_t clusterRanks = 1; // what `on` offers; 0: it is wrong, which is reported
   int64_t nodeRanks = 0;    // of these, on one machine; 0: all
   int64_t deviceBytes = 0;  // memory of one of its devices; 0: not said
   std::string deviceName;

@@ -136,6 +136,11 @@ void TrainResolver::take(const SyncClause &c, const Clause &clause) {
               std::to_string(sync.k) + (sync.k == 1 ? " gradient" : " gradients") + ": the last one is " +
               std::to_string(least) + (least == 1 ? " update" : " updates") + " old, so staleness is at least " +
               std::to_string(least));
+  if (oneRank && settings.batch % sync.workers != 0) // over as many ranks the layout's own check says so
+    error(Code::E0308, settings.batchRange,
+          "a batch of " + std::to_string(settings.batch) + " does not divide over the " + std::to_string(sync.workers) +
+              " workers that one rank works for; " +
+              std::to_string(settings.batch / sync.workers * sync.workers + sync.workers) + " would");
   if (diagnostics.errorCount() != before)
     return;
   if (sync.isLocal())

@@ -1,6 +1,7 @@
 // The dialect itself, and what its operations and attributes check.
 #include "ir/run/Run.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "runtime/sync/SyncPolicy.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -32,6 +33,30 @@ LogicalResult PrecisionOp::verify() {
     return emitOpError() << "has parameters of bf16 or f16, not " << *params;
   if (auto reduce = getReduce(); reduce && !isNarrow(*reduce))
     return emitOpError() << "sends summands in bf16 or f16, not " << *reduce;
+  return success();
+}
+
+LogicalResult CompressOp::verify() {
+  if (!llvm::is_contained({"fp16", "int8", "onebit", "topk", "randomk", "powersgd"}, getKind()))
+    return emitOpError() << "packs with fp16, int8, onebit, topk, randomk or powersgd, not " << getKind();
+  return success();
+}
+
+LogicalResult SyncOp::verify() {
+  if (llvm::none_of(runtime::kPolicyNames, [&](const auto &row) { return getPolicy() == row.name; }))
+    return emitOpError() << "knows no policy " << getPolicy();
+  const auto k = int64_t(getK()), workers = int64_t(getWorkers());
+  if (k < 1 || workers < 1 || (!isBatch() && k > workers))
+    return emitOpError() << "takes " << k << " gradients an update of " << workers << " workers";
+  if (isLocal() && int64_t(getEvery()) < 1)
+    return emitOpError() << "meets every " << int64_t(getEvery()) << " steps";
+  const size_t numbers = getNumbers() ? getNumbers()->size() : 0;
+  const size_t wanted = getDelay().empty()            ? 0
+                        : getDelay() == "exponential" ? 1
+                        : getDelay() == "shifted"     ? 2
+                                                      : size_t(workers);
+  if (!llvm::is_contained({"", "exponential", "shifted", "each"}, getDelay()) || numbers != wanted)
+    return emitOpError() << "draws no delay \"" << getDelay() << "\" of " << numbers << " numbers";
   return success();
 }
 

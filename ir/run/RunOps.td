@@ -127,6 +127,7 @@ def Run_CompressOp : Run_Op<"compress"> {
     travels is how far each worker of `local` has come, and not its gradients.
   }];
   let arguments = (ins StrAttr:$kind, StrArrayAttr:$over, F64Attr:$amount, UnitAttr:$feedback, UnitAttr:$deltas);
+  let hasVerifier = 1;
   let assemblyFormat = "(`deltas` $deltas^)? $kind `over` $over `amount` $amount (`feedback` $feedback^)? attr-dict";
 }
 
@@ -147,6 +148,7 @@ def Run_SyncOp : Run_Op<"sync"> {
                        DefaultValuedAttr<StrAttr, "\"\"">:$delay, OptionalAttr<DenseF64ArrayAttr>:$numbers,
                        DefaultValuedAttr<I64Attr, "0">:$every, DefaultValuedAttr<StrAttr, "\"\"">:$outer,
                        DefaultValuedAttr<F64Attr, "1.0">:$rate, DefaultValuedAttr<F64Attr, "0.0">:$momentum);
+  let hasVerifier = 1;
   let assemblyFormat = [{
     $policy `k` $k `of` $workers `over` $over (`staleness` $staleness^)? (`damp` $damp^)?
     (`delay` $delay^ $numbers)? (`every` $every^)? (`outer` $outer^ `rate` $rate `momentum` $momentum)? attr-dict
@@ -176,8 +178,8 @@ def Run_NanActionAttr : EnumAttr<Run_Dialect, Run_NanAction, "nan_action"> {
 def Run_OnNanOp : Run_Op<"on_nan"> {
   let summary = "`on nan skip` or `roll back`; without it, the run ends";
   let description = [{
-    `run.on_nan skip 10`: up to 10 steps in a row are left out; with it, what `next` says is written where a step's
-    losses and gradients are known to be finite. `run.on_nan roll_back 3`: up to 3 times to one snapshot.
+    `run.on_nan skip 10`: up to 10 steps in a row are left out; with it, states are written once
+    the step's losses and gradients are known to be finite. `run.on_nan roll_back 3`: up to 3 times to one snapshot.
   }];
   let arguments = (ins Run_NanActionAttr:$action, I64Attr:$times);
   let assemblyFormat = "$action $times attr-dict";

@@ -38,6 +38,9 @@ Unpacked packInt8(const Packed &p, Value u) {
   Value isZero = b.map(Function::Eq, {step, b.constant(0)});
   Value divisor = b.select(isZero, b.constant(1), step);
   Value level = b.map(Function::Round, {b.div(u, divisor)});
+  // What is not finite is so in the step; of it there is no byte.
+  Value isLevel = b.map(Function::Le, {b.map(Function::Abs, {level}), b.constant(127)});
+  level = b.select(isLevel, level, b.constant(0));
   Value byte = p.named("byte", b.cast(level, b.builder.getI8Type()));
   auto unpack = [&](Value bytes, Value steps) { return b.mul(b.toReal(bytes), steps); };
   Value bytes = p.handIn(byte);

@@ -84,6 +84,15 @@ Value echelon::compress::meanOfPacked(const Packed &p, const Packing &packing, V
   return of.mean;
 }
 
+void echelon::compress::refuseWithoutEffect(run::CompressOp clause) {
+  InFlightDiagnostic error = clause.emitError() << "E0409: ";
+  if (clause.getKind() == "powersgd")
+    error << "powersgd(rank = " << int64_t(clause.getAmount().convertToDouble())
+          << ") makes no tensor of this model smaller, so nothing is packed; take a lower rank, or leave it out";
+  else
+    error << "no tensor of this model has more than one number that travels, so nothing is packed; leave it out";
+}
+
 const Packing *echelon::compress::findPacking(StringRef name) {
   for (const Packing *packing : {&kFp16, &kInt8, &kOneBit, &kTopK, &kRandomK, &kPowerSgd})
     if (packing->name == name)

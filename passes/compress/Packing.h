@@ -1,4 +1,4 @@
-// What is handed in of a gradient, and what is made of it again. A new packing is a file and a row of `findPacking`.
+// What is handed in of a gradient, and what is made of it again. A new packing: docs/how-to-add.md.
 #pragma once
 #include "ir/ech/Build.h"
 #include "passes/compress/Workers.h"
@@ -54,6 +54,8 @@ struct Packing {
 extern const Packing kFp16, kInt8, kOneBit, kTopK, kRandomK, kPowerSgd;
 
 const Packing *findPacking(llvm::StringRef name);
+/// Says that a clause packs no tensor of the model.
+void refuseWithoutEffect(run::CompressOp clause);
 
 /// The mean over the hop of what comes of `u`, packed. With feedback, what packing lost so far is added to it, and what
 /// it loses is kept for the next time, in a variable optimizer.residual.PATH of each worker: u less what came of it. A

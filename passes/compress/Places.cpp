@@ -13,7 +13,7 @@ int64_t keptOf(const Packed &p) {
   return std::min(p.elements(), int64_t(std::ceil(p.amount * double(p.elements()) * (1 - 1e-12))));
 }
 
-/// A row with these values at these places, and 0 elsewhere; `over`: axes that are summed away.
+/// A row with these values at these places, and 0 elsewhere; `perWorker`: one of each worker.
 Value rowOf(const Packed &p, Value values, Value places, bool perWorker) {
   Tensor param = cast<Tensor>(p.param.getType());
   SmallVector<Axis> axes;

@@ -55,7 +55,7 @@ double kthEnd(int64_t k, const std::vector<double> &constants) {
 }
 
 /// Nothing: no closed form is known.
-std::optional<double> closedForm(SyncPolicy policy, int64_t k, int64_t workers, const Delays &delays) {
+std::optional<double> closedForm(SyncPolicy::Kind policy, int64_t k, int64_t workers, const Delays &delays) {
   const bool drawn = delays.constants.empty();
   const bool memoryless = drawn && delays.shift == 0;
   switch (policy) {
@@ -80,6 +80,8 @@ std::optional<double> closedForm(SyncPolicy policy, int64_t k, int64_t workers, 
     return std::nullopt;
   case SyncPolicy::KBatchAsync:
     return double(k) / rate(workers, delays); // the renewal theorem, for every distribution
+  case SyncPolicy::Local: // as EveryStep, but for its meetings: not asked for
+    break;
   }
   return std::nullopt;
 }
@@ -88,7 +90,7 @@ std::optional<double> closedForm(SyncPolicy policy, int64_t k, int64_t workers, 
 /// those of all P workers cover each update P times. A turn covers its gradient's staleness, and one update more where
 /// the gradient's own update comes before the next read: for all k gradients in KAsync, for the k-th in KBatchAsync.
 /// The staleness of an update's k gradients so sums to P - k, or P - 1.
-double meanStaleness(SyncPolicy policy, int64_t k, int64_t workers) {
+double meanStaleness(SyncPolicy::Kind policy, int64_t k, int64_t workers) {
   if (policy == SyncPolicy::KAsync)
     return double(workers) / double(k) - 1;
   if (policy == SyncPolicy::KBatchAsync)
@@ -240,7 +242,7 @@ int64_t asyncBatch(int64_t k, int64_t workers, const Delays &delays) {
 
 } // namespace
 
-PolicyTime echelon::expectedTime(SyncPolicy policy, int64_t k, int64_t workers, const Delays &delays) {
+PolicyTime echelon::expectedTime(SyncPolicy::Kind policy, int64_t k, int64_t workers, const Delays &delays) {
   if (policy == SyncPolicy::EveryStep)
     k = workers;
   assert(workers >= 1 && k >= 1 && "an update needs a worker and a gradient");

@@ -1,14 +1,14 @@
 // What a sync policy costs: the expected time of an update and the mean staleness of the gradients that it applies.
 // From Dutta, Joshi, Ghosh, Dube, Nagpurkar, "Slow and stale gradients can win the race", AISTATS 2018.
 #pragma once
+#include "runtime/sync/SyncPolicy.h"
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 namespace echelon {
 
-/// `async` is KAsync with k = 1, which KBatchAsync with k = 1 equals.
-enum class SyncPolicy { EveryStep, KSync, KBatchSync, KAsync, KBatchAsync };
+using runtime::SyncPolicy; // all but Local; `async` is KAsync with k = 1, which KBatchAsync with k = 1 equals
 
 /// The time that a worker takes for a mini-batch: a fresh draw for each, or a constant of each worker. All times of
 /// this file are in one unit, the caller's.
@@ -32,6 +32,6 @@ struct PolicyTime {
 /// The long run of a policy without a limit on staleness. k: gradients of an update, of which EveryStep takes one of
 /// each worker, whatever k says. Wanted: workers >= 1, k >= 1, and k <= workers for KSync and KAsync; delays above 0,
 /// constants for all workers or none. A simulation draws from a fixed seed: equal arguments give equal times.
-PolicyTime expectedTime(SyncPolicy policy, int64_t k, int64_t workers, const Delays &delays);
+PolicyTime expectedTime(SyncPolicy::Kind policy, int64_t k, int64_t workers, const Delays &delays);
 
 } // namespace echelon

@@ -3,6 +3,7 @@
 #include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
 #include "ir/rt/Rt.h"
+#include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Phase.h"
 #include "llvm/Support/Format.h"
@@ -47,7 +48,7 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       if (made && used && counted.insert(*alloc.getOffset()).second)
         cost.memory.gradients += rt::buffer(alloc).bytes();
     });
-    auto add = [&](rt::CollectiveOp op) {
+    auto add = [&](rt::CollectiveOp op, std::vector<MessageCost> &messages) {
       MessageCost message;
       message.op = op.getKind().str();
       message.axis = op.getAxis().str();
@@ -59,18 +60,23 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       message.phase = phaseOf(op).str();
       for (auto loop = op->getParentOfType<rt::ForOp>(); loop; loop = loop->getParentOfType<rt::ForOp>())
         message.count *= loop.getCount();
-      for (MessageCost &known : cost.messages)
+      for (MessageCost &known : messages)
         if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
             known.reason == message.reason && known.place == message.place && known.phase == message.phase) {
           known.count += message.count;
           return;
         }
-      cost.messages.push_back(message);
+      messages.push_back(message);
     };
-    train.walk(add);
-    if (auto update =
-            dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "update"))) // of a sync policy
-      update.walk(add);
+    train.walk([&](rt::CollectiveOp op) { add(op, cost.messages); });
+    auto ofPolicy = [&](StringRef step, std::vector<MessageCost> &messages) {
+      if (auto function = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, step)))
+        function.walk([&](rt::CollectiveOp op) { add(op, messages); });
+    };
+    ofPolicy("update", cost.messages);
+    ofPolicy("meet", cost.meetingMessages);
+    if (auto policy = run::only<run::SyncOp>(module))
+      cost.meetsEvery = int64_t(policy.getEvery());
   }
   cost.memory.gradients = std::min(cost.memory.gradients, cost.workBytes);
   cost.memory.activations = cost.workBytes - cost.memory.gradients;
@@ -79,6 +85,22 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.memory.buffers =
       cost.memory.total - cost.memory.params - cost.memory.optimizer - cost.memory.gradients - cost.memory.activations;
   return cost;
+}
+
+static void print(const std::vector<MessageCost> &messages, llvm::raw_ostream &os) {
+  if (messages.empty())
+    os << "  none\n";
+  long long count = 0, bytes = 0;
+  for (const MessageCost &m : messages) {
+    count += m.count;
+    bytes += m.count * m.bytes;
+    std::string place = m.place.empty() ? "" : " (" + m.place + ")";
+    os << llvm::format("  %4lld x %-14s over %-8s%12lld bytes  ", static_cast<long long>(m.count), m.op.c_str(),
+                       m.axis.c_str(), static_cast<long long>(m.bytes))
+       << m.reason << (StringRef(m.reason).contains(place) ? "" : place) << "\n";
+  }
+  if (!messages.empty())
+    os << llvm::format("  in all %lld messages, %lld bytes\n", count, bytes);
 }
 
 std::string ProgramCost::text() const {
@@ -96,18 +118,10 @@ std::string ProgramCost::text() const {
     os << llvm::format("  of the buffers, %.3f MB are a copy of params and optimizer, to write snapshots from\n",
                        static_cast<double>(copyBytes) / 1e6);
   os << "communication per step\n";
-  if (messages.empty())
-    os << "  none\n";
-  long long count = 0, bytes = 0;
-  for (const MessageCost &m : messages) {
-    count += m.count;
-    bytes += m.count * m.bytes;
-    std::string place = m.place.empty() ? "" : " (" + m.place + ")";
-    os << llvm::format("  %4lld x %-14s over %-8s%12lld bytes  ", static_cast<long long>(m.count), m.op.c_str(),
-                       m.axis.c_str(), static_cast<long long>(m.bytes))
-       << m.reason << (StringRef(m.reason).contains(place) ? "" : place) << "\n";
+  print(messages, os);
+  if (!meetingMessages.empty()) {
+    os << "communication per meeting, every " << meetsEvery << (meetsEvery == 1 ? " step\n" : " steps\n");
+    print(meetingMessages, os);
   }
-  if (!messages.empty())
-    os << llvm::format("  in all %lld messages, %lld bytes\n", count, bytes);
   return text;
 }

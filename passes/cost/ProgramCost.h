@@ -24,7 +24,9 @@ struct MemoryCost {
 };
 
 struct ProgramCost {
-  std::vector<MessageCost> messages; ///< of one training step, in order; equal ones counted together
+  std::vector<MessageCost> messages;        ///< of one training step, in order; equal ones counted together
+  std::vector<MessageCost> meetingMessages; ///< of one meeting of workers that train by themselves
+  int64_t meetsEvery = 0;                   ///< steps; 0: there are no such meetings
   MemoryCost memory;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
   int64_t copyBytes = 0;    ///< of the state, from which snapshots are written while training goes on

@@ -69,7 +69,7 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
       variable(l, write);
   }
   l.reserveMessages(block);
-  const bool exchanges = llvm::is_contained({"exchange", "train.start", "read"}, op.getSymName());
+  const bool exchanges = llvm::is_contained({"exchange", "restore", "train.start", "read"}, op.getSymName());
   SmallVector<std::pair<ech::WriteOp, Value>> late;
   auto isRead = [&](StringRef target, Operation &write) { // after this write
     Operation *next = write.getNextNode();

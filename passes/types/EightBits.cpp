@@ -61,8 +61,8 @@ void EightBits::round() {
         OpBuilder builder(dot.op, &phase);
         Build b(builder, v.getLoc(), builder.getF32Type());
         // A parameter is rounded once, from f32.
-        auto cast = v.getDefiningOp<MapOp>();
-        Value x = cast && readOf(cast.getOperands()[0]) ? cast.getOperands()[0] : v;
+        auto map = v.getDefiningOp<MapOp>();
+        Value x = map && map.getFunction() == Function::Cast && readOf(map.getOperands()[0]) ? map.getOperands()[0] : v;
         x = b.cast(x, b.real);
         SmallVector<StringRef> all;
         for (const Axis &axis : tensor(x).getAxes())

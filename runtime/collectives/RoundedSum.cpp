@@ -5,8 +5,8 @@
 //   3. It adds the parts that it gets as floats, in order of places.
 //   4. all_reduce: it sends its part of the sum to all, in floats: nothing is rounded twice.
 //
-//   rounds: 1, all_reduce 2; bytes sent per rank, n being those of the buffer in floats:
-//   reduce_scatter n / 2 (p - 1) / p, all_reduce 3 / 2 n (p - 1) / p.
+//   rounds: 1, all_reduce 2; bytes sent per rank, of a buffer of n bytes of floats:
+//   reduce_scatter (n / 2) (p - 1) / p, all_reduce (3 n / 2) (p - 1) / p.
 
 #include "runtime/collectives/Plans.h"
 

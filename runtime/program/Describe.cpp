@@ -84,8 +84,16 @@ void Program::store(Stored::Kind kind, const std::string &path, const std::strin
   stored.push_back({kind, path, namesOf(layout), layout, type, init, offset});
 }
 
-/// Each worker has one: an axis before the others.
-static void addWorkers(Stored &stored, const SyncPolicy &sync) {
+/// Each worker has one: an axis before the others. One rank that works for all of them has them in a row.
+static void addWorkers(Stored &stored, Program &program) {
+  SyncPolicy &sync = program.sync;
+  if (sync.meshAxes.empty()) {
+    const int64_t bytes = localCount(stored.layout, program.mesh) * int64_t(bytesOf(stored.type));
+    const int64_t row = (program.stateBytes + 63) / 64 * 64;
+    program.stateBytes = row + sync.workers * bytes;
+    sync.rows.push_back({stored.offset, row, bytes});
+    stored.offset = row;
+  }
   std::string name = "worker";
   while (std::find(stored.axes.begin(), stored.axes.end(), name) != stored.axes.end())
     name += "s";
@@ -97,7 +105,7 @@ static void addWorkers(Stored &stored, const SyncPolicy &sync) {
 void Program::storeOfWorkers(const std::string &path, const std::string &shape, Init init, int64_t offset,
                              ElementType type) {
   store(Stored::Optimizer, path, shape, init, offset, type);
-  addWorkers(stored.back(), sync);
+  addWorkers(stored.back(), *this);
 }
 
 /// Stored tensors as the parameters are, `bytes` after them.
@@ -117,9 +125,9 @@ static void storeLikeParams(std::vector<Stored> &stored, Stored::Kind kind, cons
 void Program::storeMoments(const std::string &name, int64_t bytes) {
   const size_t before = stored.size();
   storeLikeParams(stored, Stored::Optimizer, "optimizer." + name + ".", bytes);
-  if (sync.kind == SyncPolicy::Local && !sync.meshAxes.empty() && name != "outer_momentum")
+  if (sync.kind == SyncPolicy::Local && (sync.workers > 1 || !sync.meshAxes.empty()) && name != "outer_momentum")
     for (size_t i = before; i < stored.size(); ++i)
-      addWorkers(stored[i], sync);
+      addWorkers(stored[i], *this);
 }
 
 void Program::storeAverages(int64_t bytes) { storeLikeParams(stored, Stored::Average, "average.", bytes); }

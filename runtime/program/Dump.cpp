@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 namespace echelon::runtime {
@@ -84,34 +85,59 @@ void dumpState(Rank &rank, const std::string &folder) {
   dumpTensors(rank, stepFolder(rank, folder) + "after", storedTensors(rank));
 }
 
+/// What the inputs are of these samples, of the endless stream; rank 0 alone.
+static void dumpInputs(Rank &rank, const DataStream &stream, const std::vector<int64_t> &samples,
+                       const std::string &folder, WriterTurns &turns) {
+  const auto count = int64_t(samples.size());
+  std::vector<double> sample;
+  for (const Input &input : rank.program().inputs) {
+    int64_t inner = 1, outer = 1; // sizes of the axes after and before the batch
+    std::vector<int64_t> sizes = input.sizes;
+    bool after = false;
+    for (size_t i = 0; i < input.axes.size(); ++i) {
+      if (input.axes[i] == rank.program().batchAxis) {
+        after = true;
+        sizes[i] = count;
+      } else {
+        (after ? inner : outer) *= input.sizes[i];
+      }
+    }
+    std::vector<double> whole(size_t(outer * count * inner));
+    for (int64_t b = 0; b < count; ++b) {
+      readSample(stream, Reading::Training, samples[size_t(b)], input.output, sample);
+      for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < inner; ++i)
+          whole[size_t((o * count + b) * inner + i)] = sample[size_t(o * inner + i)];
+    }
+    NpyWriter file(stepFolder(rank, folder) + "batch", input.name, input.type, sizes);
+    appendValues(file, input.type, whole);
+    file.finish();
+    turns.stillWriting();
+  }
+}
+
+void dumpMiniBatches(Rank &rank, const DataStream &stream, const Update &update, const std::string &folder) {
+  WriterTurns turns(rank, "dump");
+  if (rank.rank() != 0)
+    return turns.end();
+  const int64_t size = rank.program().miniBatch();
+  std::vector<int64_t> samples;
+  for (const HandedIn &gradient : update.gradients)
+    for (int64_t i = 0; i < size; ++i)
+      samples.push_back(gradient.ticket * size + i);
+  dumpInputs(rank, stream, samples, folder, turns);
+  turns.end();
+}
+
 void dumpBatch(Rank &rank, const DataStream &stream, const std::string &folder) {
   WriterTurns turns(rank, "dump");
   if (rank.rank() != 0)
     return turns.end();
   const Program &program = rank.program();
   const std::string base = stepFolder(rank, folder);
-  std::vector<double> sample;
-  for (const Input &input : program.inputs) {
-    int64_t inner = 1, outer = 1; // sizes of the axes after and before the batch
-    bool after = false;
-    for (size_t i = 0; i < input.axes.size(); ++i) {
-      if (input.axes[i] == program.batchAxis)
-        after = true;
-      else
-        (after ? inner : outer) *= input.sizes[i];
-    }
-    std::vector<double> whole(size_t(outer * program.batch * inner));
-    for (int64_t b = 0; b < program.batch; ++b) {
-      readSample(stream, Reading::Training, rank.samplesBefore(rank.step()) + b, input.output, sample);
-      for (int64_t o = 0; o < outer; ++o)
-        for (int64_t i = 0; i < inner; ++i)
-          whole[size_t((o * program.batch + b) * inner + i)] = sample[size_t(o * inner + i)];
-    }
-    NpyWriter file(base + "batch", input.name, input.type, input.sizes);
-    appendValues(file, input.type, whole);
-    file.finish();
-    turns.stillWriting();
-  }
+  std::vector<int64_t> samples(size_t(program.batch));
+  std::iota(samples.begin(), samples.end(), rank.samplesBefore(rank.step()));
+  dumpInputs(rank, stream, samples, folder, turns);
   for (const RandomDraw &draw : program.draws) {
     int64_t count = 1;
     for (int64_t size : draw.sizes)

@@ -237,9 +237,10 @@ struct Program {
   void (*evaluateBegin)(Rank &) = nullptr;
   void (*evaluateBatch)(Rank &) = nullptr;
   void (*evaluateEnd)(Rank &) = nullptr;
-  /// Parameters and their averages change places, so that an evaluation reads these; called again after it. Null where
-  /// there are no averages.
+  /// Parameters and their averages change places, so that an evaluation reads these; called again after it, but where
+  /// `restore` brings the parameters back. Null where there are no averages.
   void (*exchange)(Rank &) = nullptr;
+  void (*restore)(Rank &) = nullptr;
   /// The learning rate of a step (from 0).
   double (*learningRate)(int64_t step) = nullptr;
 };

@@ -7,15 +7,10 @@ namespace echelon::runtime {
 
 namespace {
 
-template <class T> void fill(T *to, const Stored &stored, Rank &rank) {
+template <class T>
+void fill(T *to, const Stored &stored, const Layout &layout, const std::vector<std::string> &names, Rank &rank) {
   const Init &init = stored.init;
   const RandomKey key = {rank.seed(), path_hash(stored.path), 0};
-  Layout layout = stored.layout;
-  std::vector<std::string> names = stored.axes;
-  if (stored.isOfWorkers) { // all of them start alike
-    layout.axes.erase(layout.axes.begin());
-    names.erase(names.begin());
-  }
   forEachRun(layout, names, rank.program().mesh, rank.coordinates(), [&](const Run &run) {
     const SliceAxis axes[2] = {{1, run.logical, 1}, {run.count, 0, run.stride}};
     auto draw = [&](auto *into) {
@@ -45,7 +40,17 @@ template <class T> void fill(T *to, const Stored &stored, Rank &rank) {
 } // namespace
 
 void fillStartValue(Rank &rank, const Stored &stored) {
-  visitElement(stored.type, [&](auto zero) { fill(rank.state<decltype(zero)>(stored.offset), stored, rank); });
+  Layout layout = stored.layout;
+  std::vector<std::string> names = stored.axes;
+  if (stored.isOfWorkers) { // all of them start alike
+    layout.axes.erase(layout.axes.begin());
+    names.erase(names.begin());
+  }
+  const int64_t all = localCount(stored.layout, rank.program().mesh), own = localCount(layout, rank.program().mesh);
+  visitElement(stored.type, [&](auto zero) {
+    for (int64_t at = 0; at < all; at += own)
+      fill(rank.state<decltype(zero)>(stored.offset) + at, stored, layout, names, rank);
+  });
 }
 
 void fillStartValues(Rank &rank) {

@@ -52,6 +52,7 @@ private:
   bool endOfStep();
   std::string work(int64_t step, double lr);
   std::string textOf(const Update &update, int64_t step) const;
+  void dump(const Update &update);
   void meet();
   std::unique_ptr<Arrivals> arrivals() const;
   void skip(int64_t step, bool overflowed);
@@ -264,7 +265,13 @@ std::string Trainer::work(int64_t step, double lr) {
     return "";
   }
   const Update &update = workers->step(step, lr);
+  dump(update);
   return program.sync.kind == SyncPolicy::Local ? "" : textOf(update, step);
+}
+
+void Trainer::dump(const Update &update) {
+  if (!options.dump.empty())
+    dumpMiniBatches(rank, *prepared.data, update, options.dump);
 }
 
 /// What the log's row says of the workers.
@@ -311,6 +318,7 @@ bool Trainer::applied(const Update &update) {
   rank.transport().setStep(done + 1);
   const double lr = program.learningRate(done);
   program.update(rank, lr);
+  dump(update);
   const double began = updatedAt;
   updatedAt = secondsNow();
   finishStep(done, began, lr, textOf(update, done));
@@ -464,19 +472,19 @@ void Trainer::evaluateAll(int64_t step, bool force) {
         wanted.push_back(i);
     if (wanted.empty())
       return;
-    auto exchange = [&] {
+    auto call = [&](void (*step)(Rank &)) {
       rank.transport().setPlace(Activity::Evaluate, "");
-      program.exchange(rank);
+      step(rank);
     };
     if (program.exchange)
-      exchange();
+      call(program.exchange);
     for (const size_t i : wanted) {
       evaluate(i, step, false);
       isDone[i] = true;
     }
     if (!program.exchange)
       return;
-    exchange();
+    call(program.restore ? program.restore : program.exchange);
     for (const size_t i : wanted)
       evaluate(i, step, true);
   };

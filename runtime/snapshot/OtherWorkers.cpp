@@ -1,5 +1,7 @@
 #include "runtime/snapshot/OtherWorkers.h"
 
+#include "runtime/launch/Fail.h"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -87,6 +89,9 @@ void takeMean(Rank &rank, const Snapshot &snapshot, const SafetensorsFile::Tenso
         one.data = piece.data + worker * count * int64_t(sizeof(T));
         takePiece(rank, one, reinterpret_cast<const std::byte *>(mean.data()));
       }
+    } else {
+      fail("internal error, please report: no mean of " + stored.path +
+           ", whose numbers are not of four or eight bytes");
     }
   });
 }

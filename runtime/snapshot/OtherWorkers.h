@@ -13,8 +13,9 @@ namespace echelon::runtime {
 bool isOfOtherWorkers(const Program &program, const Snapshot &snapshot, const SafetensorsFile::Tensor &found,
                       const Stored &stored);
 
-/// Fills this rank's piece with the mean over the snapshot's workers. What packing lost so far enters an update as a
-/// sum over workers, divided by the gradients of a mean, so that the mean is taken times what leaves that as it was.
+/// Fills this rank's piece with the mean over the snapshot's workers; of a residual times (workers / k) of the snapshot
+/// over (workers / k) of the program: an update adds all workers' residuals, divided by its k gradients, and so takes
+/// what it would have.
 void takeMean(Rank &rank, const Snapshot &snapshot, const SafetensorsFile::Tensor &found, const Stored &stored,
               const TensorPiece &piece);
 

@@ -33,7 +33,7 @@ public:
   virtual ~Arrivals() = default;
   /// The gradients of update `version`, which follow those of the call before.
   virtual Update next(int64_t version) = 0;
-  /// Which parameters the worker reads for the gradient that it is at after the update last told; -1: for none.
+  /// After the latest update: the version of the parameters at which the worker computes; -1: it has no work.
   virtual int64_t readBy(int64_t worker) const = 0;
   /// After an update: all work in hand is abandoned, and all workers go on at `version`.
   virtual void meet(int64_t version) = 0;

@@ -3,6 +3,7 @@
 #include "runtime/snapshot/ParseJson.h"
 #include "runtime/sync/Arrivals.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace echelon::runtime {
@@ -53,6 +54,11 @@ std::string readRow(const nlohmann::json &row, const SyncPolicy &policy, int64_t
     if (workers[i] < 0 || workers[i] >= policy.workers || tickets[i] < 0 || tickets[i] >= kMostTickets ||
         reads[i] > version || !isNewest)
       return which + "this policy with " + std::to_string(policy.workers) + " workers cannot have";
+    const bool isSecond = std::count(workers.begin(), workers.begin() + std::ptrdiff_t(i), workers[i]) > 0;
+    if (isSecond && !policy.isBatch())
+      return which + "is the worker's second in one update, and this policy takes one of each";
+    if (policy.staleness >= 0 && version - reads[i] > policy.staleness)
+      return which + "is older than staleness = " + std::to_string(policy.staleness) + " allows";
     int64_t &earliest = free[size_t(workers[i])];
     if (reads[i] < earliest)
       return which + "the worker can have read at " + std::to_string(earliest) +

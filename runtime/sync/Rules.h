@@ -23,10 +23,10 @@ protected:
   /// A worker has a ticket now.
   virtual void started(Worker &) = 0;
 
-  /// Who does nothing takes a ticket, in order; where all work in step, who is at something drops it.
+  /// Gives every idle worker the next ticket, in order of workers. Under k_sync and k_batch_sync, whose workers all
+  /// start at an update, those that still compute drop their work and start, too.
   void startAll(int64_t version);
-  /// Of those who have arrived (and wait), takes what the update takes by now; true: it is complete. Who goes on before
-  /// the update is started.
+  /// Moves gradients that have arrived into `update`; true once it has k. Workers that go on before the update start.
   bool settle(int64_t version, Update &update);
   /// All work in hand is abandoned; its tickets come first from now on, in order.
   void abandonAll();

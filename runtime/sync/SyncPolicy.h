@@ -39,11 +39,30 @@ struct SyncPolicy {
   struct {
     int64_t offset = 0, bytes = 0;
   } own; // in the state arena, on one rank that works for several: what each of these has for itself
+  struct Row {
+    int64_t place, row, bytes;
+  };
+  /// Of that, what snapshots hold: a tensor at `place` in the state arena, and those of all workers, one after the
+  /// other, at `row`.
+  std::vector<Row> rows = {};
 
   explicit operator bool() const { return kind != EveryStep; }
   /// Whether workers arrive in real time.
   bool isLive() const { return kind != EveryStep && kind != Local && delay.kind == Delay::Real; }
   bool isAsync() const { return kind == KAsync || kind == KBatchAsync; }
+  /// Whether one worker may have several gradients in an update.
+  bool isBatch() const { return kind == KBatchSync || kind == KBatchAsync; }
 };
+
+/// As the language and run.sync call a policy, and as this program does.
+struct PolicyName {
+  SyncPolicy::Kind kind;
+  const char *name, *enumerator;
+};
+constexpr PolicyName kPolicyNames[] = {{SyncPolicy::KSync, "k_sync", "KSync"},
+                                       {SyncPolicy::KBatchSync, "k_batch_sync", "KBatchSync"},
+                                       {SyncPolicy::KAsync, "k_async", "KAsync"},
+                                       {SyncPolicy::KBatchAsync, "k_batch_async", "KBatchAsync"},
+                                       {SyncPolicy::Local, "local", "Local"}};
 
 } // namespace echelon::runtime

@@ -23,8 +23,27 @@ Workers::Workers(Rank &r, InputLoader &l, const DataStream &stream, std::unique_
   if (rank.program().readNewest)
     rank.program().readNewest(rank);
   const auto *place = rank.state<std::byte>(policy.own.offset);
-  for (std::vector<std::byte> &one : away) // all start from the same
+  for (std::vector<std::byte> &one : away) // all start from the same parameters
     one.assign(place, place + policy.own.bytes);
+  takeRows();
+}
+
+void Workers::fillRows() {
+  select(0);
+  for (const SyncPolicy::Row &of : policy.rows)
+    for (int64_t worker = 0; worker < policy.workers; ++worker)
+      std::memcpy(rank.state<std::byte>(of.row + worker * of.bytes),
+                  worker ? away[size_t(worker)].data() + (of.place - policy.own.offset)
+                         : rank.state<std::byte>(of.place),
+                  size_t(of.bytes));
+}
+
+void Workers::takeRows() {
+  for (const SyncPolicy::Row &of : policy.rows)
+    for (int64_t worker = 0; worker < policy.workers; ++worker)
+      std::memcpy(worker ? away[size_t(worker)].data() + (of.place - policy.own.offset)
+                         : rank.state<std::byte>(of.place),
+                  rank.state<std::byte>(of.row + worker * of.bytes), size_t(of.bytes));
 }
 
 /// On one rank that works for several, what one of them has for itself lies where the program reads it, and that of the
@@ -82,7 +101,7 @@ const Update &Workers::stepOfEach(int64_t version, double lr) {
     trainEach(lr);
   if ((version + 1) % policy.every == 0 || version + 1 == last)
     meetAll();
-  select(0);
+  fillRows();
   return update;
 }
 

@@ -9,7 +9,7 @@ namespace echelon::runtime {
 
 class Workers {
 public:
-  /// `order`: what all ranks go by.
+  /// `order`: the order of arrival, equal on all ranks.
   /// `last`: updates of the run, after which all meet.
   Workers(Rank &rank, InputLoader &loader, const DataStream &data, std::unique_ptr<Arrivals> order, int64_t last);
 
@@ -28,6 +28,9 @@ private:
   void compute(const HandedIn &gradient, int64_t version);
   void readNewest(int64_t worker, int64_t version);
   void select(int64_t worker);
+  /// On one rank that works for all: what snapshots hold of each worker is brought to its row, and taken from it.
+  void fillRows();
+  void takeRows();
 
   Rank &rank;
   InputLoader &loader;

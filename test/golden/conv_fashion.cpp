@@ -635,6 +635,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 128;
   p.steps = 300;
+  p.stateBytes = 41856;
+  p.inputBytes = 200960;
+  p.workBytes = 12866368;
   p.store(Stored::Param, "conv3x3.w", "c1=16 grey=1 kh=3 kw=3", {Init::Normal, 0.4714045207910317}, 0);
   p.store(Stored::Param, "batchnorm.gamma", "c1=16", {Init::Ones}, 576);
   p.store(Stored::Param, "batchnorm.beta", "c1=16", {Init::Zeros}, 640);
@@ -652,9 +655,6 @@ Program describe() {
          {{"batch=128/dp height=28 width=28", 0}});
   p.take("label", 1, "batch=128", ElementType::Int32, 10, {{"batch=128/dp", 200704}});
   p.data = {"mnist", {"/usr/share/datasets/fashion-mnist"}, "", {}, {}, {}};
-  p.stateBytes = 41856;
-  p.inputBytes = 200960;
-  p.workBytes = 12866368;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

@@ -857,6 +857,9 @@ Program describe() {
   p.seed = 1337;
   p.batch = 32;
   p.steps = 300;
+  p.stateBytes = 5025792;
+  p.inputBytes = 20480;
+  p.workBytes = 41144320;
   p.store(Stored::Param, "wte", "vocab=256/tp embed=128", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wpe", "seq=64/tp embed=128", {Init::Normal, 0.01}, 65536);
   p.store(Stored::Param, "layer.attn_norm.gamma", "layer=4 embed=128", {Init::Ones}, 81920);
@@ -887,9 +890,6 @@ Program describe() {
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256,
          {{"batch=32 seq=64", 8192}, {"batch=32 seq=64/tp", 16384}});
   p.data = {"next_token", {}, "", {0.1}, {{"text", {"/usr/share/games/fortunes/cookie"}, "", {}, {}, {}}}, {}};
-  p.stateBytes = 5025792;
-  p.inputBytes = 20480;
-  p.workBytes = 41144320;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

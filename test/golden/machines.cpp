@@ -1485,6 +1485,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 32;
   p.steps = 300;
+  p.stateBytes = 3342336;
+  p.inputBytes = 18432;
+  p.workBytes = 11546816;
   p.store(Stored::Param, "wte", "vocab=256/tp embed=128", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wpe", "seq=64/tp embed=128", {Init::Normal, 0.01}, 65536);
   p.store(Stored::Param, "layer.attn_norm.gamma", "layer=4 embed=128", {Init::Ones}, 81920);
@@ -1561,9 +1564,6 @@ Program describe() {
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256,
          {{"micro=2 batch=16/dp seq=64", 8192, {{{"batch"}, {"micro", "batch"}}}}, {"batch=32/dp seq=64/tp", 12288}, {"batch=32/dp seq=64", 14336}});
   p.data = {"next_token", {}, "", {0.1}, {{"text", {"/usr/share/games/fortunes/cookie"}, "", {}, {}, {}}}, {}};
-  p.stateBytes = 3342336;
-  p.inputBytes = 18432;
-  p.workBytes = 11546816;
   p.groups = {{1}, {0, 1}, {0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

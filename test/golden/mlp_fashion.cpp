@@ -282,6 +282,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 128;
   p.steps = 2000;
+  p.stateBytes = 814208;
+  p.inputBytes = 200960;
+  p.workBytes = 475200;
   p.store(Stored::Param, "w1", "row=28 column=28 hidden=128", {Init::Normal, 0.050507627227610534}, 0);
   p.store(Stored::Param, "b1", "hidden=128", {Init::Zeros}, 401408);
   p.store(Stored::Param, "head.w", "hidden=128 class=10", {Init::Normal, 0.08838834764831843}, 401920);
@@ -290,9 +293,6 @@ Program describe() {
   p.take("image", 0, "batch=128 row=28 column=28", ElementType::Float32, 0, {{"batch=128/dp row=28 column=28", 0}});
   p.take("label", 1, "batch=128", ElementType::Int32, 10, {{"batch=128/dp", 200704}});
   p.data = {"mnist", {"/usr/share/datasets/fashion-mnist"}, "", {}, {}, {}};
-  p.stateBytes = 814208;
-  p.inputBytes = 200960;
-  p.workBytes = 475200;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

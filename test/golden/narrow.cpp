@@ -1118,6 +1118,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 32;
   p.steps = 300;
+  p.stateBytes = 2637312;
+  p.inputBytes = 36864;
+  p.workBytes = 4438720;
   p.store(Stored::Param, "wte", "vocab=256/tp embed=128", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wpe", "seq=64/tp embed=128", {Init::Normal, 0.01}, 65536);
   p.store(Stored::Param, "layer.attn_norm.gamma", "layer=2 embed=128", {Init::Ones}, 81920);
@@ -1149,9 +1152,6 @@ Program describe() {
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256,
          {{"micro=4 batch=8 seq=64", 16384, {{{"batch"}, {"micro", "batch"}}}}, {"batch=32 seq=64/tp", 24576}, {"batch=32 seq=64", 28672}});
   p.data = {"next_token", {}, "", {0.1}, {{"text", {"/usr/share/games/fortunes/cookie"}, "", {}, {}, {}}}, {}};
-  p.stateBytes = 2637312;
-  p.inputBytes = 36864;
-  p.workBytes = 4438720;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

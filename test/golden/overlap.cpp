@@ -748,6 +748,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 32;
   p.steps = 300;
+  p.stateBytes = 5253120;
+  p.inputBytes = 4096;
+  p.workBytes = 11884544;
   p.store(Stored::Param, "wte", "vocab=256 embed=128", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wpe", "seq=64 embed=128", {Init::Normal, 0.01}, 131072);
   p.store(Stored::Param, "layer.attn_norm.gamma", "layer=2 embed=128", {Init::Ones}, 163840);
@@ -777,9 +780,6 @@ Program describe() {
   p.take("tokens", 0, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32/dp seq=64", 0}});
   p.take("labels", 1, "batch=32 seq=64", ElementType::Int32, 256, {{"batch=32/dp seq=64", 2048}});
   p.data = {"next_token", {}, "", {0.1}, {{"text", {"/usr/share/games/fortunes/cookie"}, "", {}, {}, {}}}, {}};
-  p.stateBytes = 5253120;
-  p.inputBytes = 4096;
-  p.workBytes = 11884544;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

@@ -806,6 +806,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 128;
   p.steps = 300;
+  p.stateBytes = 21632;
+  p.inputBytes = 401920;
+  p.workBytes = 15506240;
   p.store(Stored::Param, "conv3x3.w", "c1=15:16/tp grey=1 kh=3 kw=3", {Init::Normal, 0.4714045207910317}, 0);
   p.store(Stored::Param, "batchnorm.gamma", "c1=15:16/tp", {Init::Ones}, 320);
   p.store(Stored::Param, "batchnorm.beta", "c1=15:16/tp", {Init::Zeros}, 384);
@@ -822,9 +825,6 @@ Program describe() {
   p.take("picture", 0, "batch=128 height=28 width=28", ElementType::Float32, 0, {{"batch=128 height=28 width=28", 0}});
   p.take("label", 1, "batch=128", ElementType::Int32, 10, {{"batch=128", 401408}});
   p.data = {"mnist", {"/usr/share/datasets/fashion-mnist"}, "", {}, {}, {{"normalize", {0.286, 0.353}}}};
-  p.stateBytes = 21632;
-  p.inputBytes = 401920;
-  p.workBytes = 15506240;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

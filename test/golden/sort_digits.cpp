@@ -1342,6 +1342,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 64;
   p.steps = 600;
+  p.stateBytes = 2830848;
+  p.inputBytes = 4608;
+  p.workBytes = 9293312;
   p.store(Stored::Param, "wte", "vocab=12 embed=64", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wsrc", "src=12 embed=64", {Init::Normal, 0.02}, 3072);
   p.store(Stored::Param, "wdst", "dst=12 embed=64", {Init::Normal, 0.02}, 6144);
@@ -1395,9 +1398,6 @@ Program describe() {
   p.take("target", 1, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64/dp dst=12", 1536}});
   p.take("answer", 2, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64/dp dst=12", 3072}});
   p.data = {"synthetic", {}, "sorted_digits", {}, {}, {}};
-  p.stateBytes = 2830848;
-  p.inputBytes = 4608;
-  p.workBytes = 9293312;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

@@ -1899,6 +1899,9 @@ Program describe() {
   p.seed = 0;
   p.batch = 64;
   p.steps = 600;
+  p.stateBytes = 727296;
+  p.inputBytes = 4608;
+  p.workBytes = 9131520;
   p.store(Stored::Param, "wte", "vocab=12 embed=64/cp", {Init::Normal, 0.02}, 0);
   p.store(Stored::Param, "wsrc", "src=12 embed=64/cp", {Init::Normal, 0.02}, 768);
   p.store(Stored::Param, "wdst", "dst=12/cp embed=64", {Init::Normal, 0.02}, 1536);
@@ -1952,9 +1955,6 @@ Program describe() {
   p.take("target", 1, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64 dst=12/cp", 3072}});
   p.take("answer", 2, "batch=64 dst=12", ElementType::Int32, 12, {{"batch=64 dst=12/cp", 3840}});
   p.data = {"synthetic", {}, "sorted_digits", {}, {}, {}};
-  p.stateBytes = 727296;
-  p.inputBytes = 4608;
-  p.workBytes = 9131520;
   p.groups = {{0}};
   p.scalars.push_back({Scalar::Loss, "loss"});
   p.scalars.push_back({Scalar::Norm, "norm"});

@@ -28,3 +28,35 @@ ech.step @train {
   ech.write @w, %n {ech.phase = "update"} : <[embed=4, ff=6], f32>
 }
 }
+
+// -----
+
+// What is rounded right behind its read is taken as it is stored.
+
+!x = !ech.tensor<[batch=8, embed=4], f32>
+!w = !ech.tensor<[embed=4, ff=6], f32>
+!h = !ech.tensor<[batch=8, ff=6], f32>
+module {
+run.precision bf16 params bf16
+ech.input @x 0 : !x below 0
+ech.variable param @w : !w = constant(0.0, 0.0)
+ech.variable average @average.w : !w = constant(0.0, 0.0)
+// CHECK-LABEL: ech.step @train
+ech.step @train {
+  %x = ech.read @x : <[batch=8, embed=4], f32>
+  // CHECK: %[[W:.*]] = ech.read @w : <[embed=4, ff=6], bf16>
+  // CHECK: ech.dot %{{.*}}, %[[W]] over
+  %w = ech.read @w : <[embed=4, ff=6], f32>
+  %h = ech.dot %x, %w over ["embed"] : (!x, !w) -> !h
+  // The average is of what is stored.
+  // CHECK: %[[NARROW:.*]] = ech.map cast %{{.*}} {ech.phase = "update"} : {{.*}} -> !ech.tensor<[embed=4, ff=6], bf16>
+  // CHECK-NEXT: ech.write @w, %[[NARROW]]
+  // CHECK-NEXT: %[[STORED:.*]] = ech.map cast %[[NARROW]] {ech.phase = "update"} : {{.*}} -> !ech.tensor<[embed=4, ff=6], f32>
+  // CHECK-NEXT: %[[AVERAGE:.*]] = ech.map add %[[STORED]],
+  // CHECK-NEXT: ech.write @average.w, %[[AVERAGE]]
+  %n = ech.map add %w, %w {ech.phase = "update"} : (!w, !w) -> !w
+  ech.write @w, %n {ech.phase = "update"} : <[embed=4, ff=6], f32>
+  %a = ech.map add %n, %w {ech.phase = "update"} : (!w, !w) -> !w
+  ech.write @average.w, %a {ech.phase = "update"} : <[embed=4, ff=6], f32>
+}
+}

@@ -22,7 +22,8 @@ ech.step @train {
   // CHECK: %[[KEPT:.*]] = ech.read @optimizer.residual.w
   // CHECK: %[[U:.*]] = ech.map add %[[MINE]], %[[KEPT]]
   // CHECK: %[[LEVEL:.*]] = ech.map round
-  // CHECK: %[[BYTE:.*]] = ech.map cast %[[LEVEL]] {{.*}} -> !ech.tensor<[worker=4, in=3], i8>
+  // CHECK: %[[FINITE:.*]] = ech.map select %{{.*}}, %[[LEVEL]],
+  // CHECK: %[[BYTE:.*]] = ech.map cast %[[FINITE]] {{.*}} -> !ech.tensor<[worker=4, in=3], i8>
   // CHECK: ech.hand_in %[[BYTE]] {{.*}} : <[worker=4, in=3], i8> -> <[workers=4, in=3], i8>
   // CHECK: ech.hand_in %{{.*}} {{.*}} : <[worker=4], f32> -> <[workers=4], f32>
   // CHECK: ech.reduce sum %{{.*}} over ["workers"]

@@ -16,13 +16,9 @@ struct PlanOptions : CompileOptions {
   bool json = false;
 };
 
-nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
-                              const ProgramCost &plan, const std::vector<LineDecay> &decay) {
-  nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), messages = nlohmann::ordered_json::array(),
-                         lines = nlohmann::ordered_json::array();
-  for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
-    mesh[axis.name] = axis.size;
-  for (const MessageCost &m : plan.messages)
+nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
+  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  for (const MessageCost &m : costs)
     messages.push_back({{"op", m.op},
                         {"axis", m.axis},
                         {"bytes", m.bytes},
@@ -31,6 +27,14 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                         {"phase", m.phase},
                         {"place", m.place},
                         {"reason", m.reason}});
+  return messages;
+}
+
+nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
+                              const ProgramCost &plan, const std::vector<LineDecay> &decay) {
+  nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), lines = nlohmann::ordered_json::array();
+  for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
+    mesh[axis.name] = axis.size;
   for (const LineDecay &entry : decay)
     lines.push_back({{"place", entry.place},
                      {"optimizer", entry.optimizer},
@@ -38,7 +42,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                      {"takes", entry.decayed},
                      {"leaves", entry.spared}});
   const MemoryCost &memory = plan.memory;
-  return {
+  nlohmann::ordered_json made = {
       {"train", compilation.settings.name},
       {"mesh", mesh},
       {"batch", compilation.settings.batch},
@@ -52,10 +56,13 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
         {"total", memory.total}}},
       {"arena_bytes",
        {{"state", plan.stateBytes}, {"input", plan.inputBytes}, {"work", plan.workBytes}, {"copy", plan.copyBytes}}},
-      {"collectives", messages},
+      {"collectives", toJson(plan.messages)},
       {"weight_decay", lines},
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
+  if (plan.meetsEvery)
+    made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
+  return made;
 }
 
 std::string mathematicsText(const std::string &title, const std::vector<std::string> &mathematics) {

@@ -12,13 +12,13 @@ using namespace echelon;
 
 namespace {
 
-constexpr SyncPolicy kPolicies[] = {SyncPolicy::EveryStep, SyncPolicy::KSync, SyncPolicy::KBatchSync,
-                                    SyncPolicy::KAsync, SyncPolicy::KBatchAsync};
+constexpr SyncPolicy::Kind kPolicies[] = {SyncPolicy::EveryStep, SyncPolicy::KSync, SyncPolicy::KBatchSync,
+                                          SyncPolicy::KAsync, SyncPolicy::KBatchAsync};
 
-bool isBatch(SyncPolicy policy) { return policy == SyncPolicy::KBatchSync || policy == SyncPolicy::KBatchAsync; }
-bool isAsync(SyncPolicy policy) { return policy == SyncPolicy::KAsync || policy == SyncPolicy::KBatchAsync; }
+bool isBatch(SyncPolicy::Kind policy) { return policy == SyncPolicy::KBatchSync || policy == SyncPolicy::KBatchAsync; }
+bool isAsync(SyncPolicy::Kind policy) { return policy == SyncPolicy::KAsync || policy == SyncPolicy::KBatchAsync; }
 
-std::string describe(SyncPolicy policy, int64_t k, int64_t workers, const Delays &delays) {
+std::string describe(SyncPolicy::Kind policy, int64_t k, int64_t workers, const Delays &delays) {
   const char *names[] = {"every step", "k_sync", "k_batch_sync", "k_async", "k_batch_async"};
   const std::string kind = !delays.constants.empty() ? "each" : delays.shift > 0 ? "shifted" : "exponential";
   return std::string(names[int(policy)]) + ", k = " + std::to_string(k) + " of " + std::to_string(workers) + ", " +
@@ -29,7 +29,7 @@ std::string describe(SyncPolicy policy, int64_t k, int64_t workers, const Delays
 struct Simulation {
   double update = 0, staleness = 0;
 
-  Simulation(SyncPolicy policy, int64_t k, int64_t workers, const Delays &delays, int64_t updates = 20000) {
+  Simulation(SyncPolicy::Kind policy, int64_t k, int64_t workers, const Delays &delays, int64_t updates = 20000) {
     std::mt19937_64 random(1);
     auto draw = [&](int64_t worker) {
       if (!delays.constants.empty())
@@ -111,7 +111,7 @@ TEST(PolicyTimes, Table) {
       {1.718, 0.875, 1.359, 1.206, 1.325, 0.875, 0.14, 1.00}, {2.718, 1.000, 1.859, 1.338, 1.859, 1.000, 0.00, 0.88}};
   for (int64_t k = 1; k <= 8; ++k) {
     const Row &row = rows[k - 1];
-    auto expect = [&](SyncPolicy policy, const Delays &delays, double update, bool exact) {
+    auto expect = [&](SyncPolicy::Kind policy, const Delays &delays, double update, bool exact) {
       const PolicyTime time = expectedTime(policy, k, 8, delays);
       EXPECT_NEAR(time.update, update, exact ? 0.00051 : 0.01 * update) << describe(policy, k, 8, delays);
       EXPECT_EQ(time.exact, exact) << describe(policy, k, 8, delays);
@@ -137,7 +137,7 @@ TEST(PolicyTimes, Table) {
 // Times within 2 % of the events, whether closed or simulated; the batch forms also for k > P.
 TEST(PolicyTimes, EqualEvents) {
   for (const auto &[workers, delays] : cases())
-    for (SyncPolicy policy : kPolicies)
+    for (SyncPolicy::Kind policy : kPolicies)
       for (int64_t k = 1; k <= (isBatch(policy) ? workers + 3 : workers); ++k) {
         if (policy == SyncPolicy::EveryStep && k != workers)
           continue;
@@ -150,7 +150,7 @@ TEST(PolicyTimes, EqualEvents) {
 // Mean staleness is P - 1, P / k - 1 and (P - 1) / k whatever the delays, constants too; within 5 % of the events.
 TEST(PolicyTimes, Staleness) {
   for (const auto &[workers, delays] : cases())
-    for (SyncPolicy policy : kPolicies)
+    for (SyncPolicy::Kind policy : kPolicies)
       for (int64_t k = policy == SyncPolicy::EveryStep ? workers : 1; k <= (isBatch(policy) ? workers + 3 : workers);
            ++k) {
         const double expected = expectedTime(policy, k, workers, delays).staleness;
@@ -222,7 +222,7 @@ TEST(PolicyTimes, ShiftAlone) {
 
 // Times scale with their unit; a simulation draws the same numbers each time.
 TEST(PolicyTimes, Units) {
-  for (SyncPolicy policy : {SyncPolicy::KBatchSync, SyncPolicy::KAsync}) {
+  for (SyncPolicy::Kind policy : {SyncPolicy::KBatchSync, SyncPolicy::KAsync}) {
     const double once = expectedTime(policy, 5, 8, Delays::shifted(0.5, 0.5)).update;
     EXPECT_EQ(expectedTime(policy, 5, 8, Delays::shifted(0.5, 0.5)).update, once);
     EXPECT_EQ(expectedTime(policy, 5, 8, Delays::shifted(1, 1)).update, 2 * once);

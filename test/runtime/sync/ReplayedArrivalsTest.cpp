@@ -111,6 +111,15 @@ TEST(ReplayedArrivals, RefuseOtherLogs) {
   EXPECT_EQ(Log().row(1, kUpdate).row(2, {{{1, 3, 1}, {2, 2, 0}}, 1}).error(policy, 1, 2),
             ", line 2: step 2 has a gradient of worker 2, ticket 2, read at 0, that the worker can have read at 1 or "
             "later: replay begins where the run did, or where all workers met");
+  EXPECT_EQ(Log().row(1, {{{1, 1, 0}, {1, 0, 0}}, 1}).error(policy, 0, 1),
+            ", line 1: step 1 has a gradient of worker 1, ticket 0, read at 0, that is the worker's second in one "
+            "update, and this policy takes one of each");
+  SyncPolicy fresh = policy;
+  fresh.staleness = 1;
+  EXPECT_EQ(Log().row(1, kUpdate).row(2, kUpdate).error(fresh, 0, 2), "");
+  EXPECT_EQ(
+      Log().row(1, kUpdate).row(2, kUpdate).row(3, {{{2, 2, 0}, {1, 3, 2}}, 1}).error(fresh, 0, 3),
+      ", line 3: step 3 has a gradient of worker 2, ticket 2, read at 0, that is older than staleness = 1 allows");
   EXPECT_EQ(Log().row(1, kUpdate).row(3, kUpdate).error(policy, 0, 2), ", line 2: step 2 is missing");
   EXPECT_EQ(Log().row(1, kUpdate).line("no json").error(policy, 0, 2), ", line 2: is no row of a log");
   EXPECT_EQ(

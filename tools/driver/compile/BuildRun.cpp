@@ -11,17 +11,19 @@ using namespace echelon::frontend;
 namespace {
 class RunBuilder {
 public:
-  explicit RunBuilder(ModuleOp module) : b(OpBuilder::atBlockBegin(module.getBody())), loc(b.getUnknownLoc()) {}
+  RunBuilder(ModuleOp module, const SourceManager &sources)
+      : b(OpBuilder::atBlockBegin(module.getBody())), loc(b.getUnknownLoc()), sources(sources) {}
 
-  void train(const RunSettings &settings, const SourceManager &sources);
+  void train(const RunSettings &settings);
   void optimize(const OptimizerLine &line);
   void evaluate(const EvaluationSettings &evaluation);
   void data(const RunSettings &settings);
   void until(const RunSettings &settings);
   void compress(const CompressSettings &c) {
     llvm::SmallVector<llvm::StringRef> over(c.over.begin(), c.over.end());
-    run::CompressOp::create(b, loc, b.getStringAttr(c.kind), b.getStrArrayAttr(over), b.getF64FloatAttr(c.amount),
-                            c.feedback ? b.getUnitAttr() : UnitAttr(), c.ofDeltas ? b.getUnitAttr() : UnitAttr());
+    run::CompressOp::create(b, placeOf(c.range), b.getStringAttr(c.kind), b.getStrArrayAttr(over),
+                            b.getF64FloatAttr(c.amount), c.feedback ? b.getUnitAttr() : UnitAttr(),
+                            c.ofDeltas ? b.getUnitAttr() : UnitAttr());
   }
   void sync(const SyncSettings &s) {
     llvm::SmallVector<llvm::StringRef> over(s.over.begin(), s.over.end());
@@ -40,6 +42,10 @@ public:
   void checkpoint(const RunSettings &settings, const std::string &mathematics);
 
 private:
+  /// Of a clause that a pass may say something about.
+  Location placeOf(const SourceRange &at) {
+    return FileLineColLoc::get(text(sources.name(at.file)), at.line, at.column);
+  }
   StringAttr text(llvm::StringRef s) { return b.getStringAttr(s); }
   ArrayAttr texts(const std::vector<std::string> &list) {
     return b.getArrayAttr(llvm::map_to_vector(list, [&](const std::string &s) -> Attribute { return text(s); }));
@@ -58,6 +64,7 @@ private:
 
   OpBuilder b;
   Location loc;
+  const SourceManager &sources;
 };
 
 run::SourceAttr RunBuilder::source(const runtime::DataSpec &data) {
@@ -93,7 +100,7 @@ DictionaryAttr RunBuilder::numbers(const OptimizerLine &line) {
   return numbers.getDictionary(b.getContext());
 }
 
-void RunBuilder::train(const RunSettings &settings, const SourceManager &sources) {
+void RunBuilder::train(const RunSettings &settings) {
   const std::string spec = settings.modelRange.valid() ? sources.path(settings.modelRange.file) : "";
   const std::string folder = llvm::sys::path::parent_path(spec).str();
   run::TrainOp::create(
@@ -165,15 +172,15 @@ void RunBuilder::precision(const PrecisionSettings &p) {
   for (const frontend::Pattern &pattern : p.keep)
     keep.push_back(pattern.text);
   auto part = [&](const std::string &word) { return word.empty() ? TypeAttr() : type(word); };
-  run::PrecisionOp::create(b, loc, type(p.compute), part(p.params), part(p.reduce),
-                           keep.empty() ? ArrayAttr() : texts(keep));
+  run::PrecisionOp::create(b, keep.empty() ? loc : placeOf(p.keep.front().range), type(p.compute), part(p.params),
+                           part(p.reduce), keep.empty() ? ArrayAttr() : texts(keep));
 }
 } // namespace
 
 void echelon::buildRun(ModuleOp module, const RunSettings &settings, const SourceManager &sources,
                        const std::string &mathematics) {
-  RunBuilder builder(module);
-  builder.train(settings, sources);
+  RunBuilder builder(module, sources);
+  builder.train(settings);
   builder.data(settings);
   for (const OptimizerLine &line : settings.optimizers)
     builder.optimize(line);

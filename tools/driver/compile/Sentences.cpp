@@ -3,6 +3,8 @@
 #include "ir/ech/Decimal.h"
 #include "passes/cost/PolicyTimes.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <cstdio>
 #include <map>
 
@@ -29,8 +31,8 @@ std::string sentenceOf(const CompressSettings &c, const std::optional<SyncSettin
 
 std::string sentenceOfLocal(const SyncSettings &s) {
   std::string text = "sync " + s.text() + ": " + std::to_string(s.workers) +
-                     " workers train by themselves, each on its own " + "samples; after every " +
-                     std::to_string(s.every) + (s.every == 1 ? " step" : " steps") +
+                     " workers train by themselves, each on its own samples; after every " + std::to_string(s.every) +
+                     (s.every == 1 ? " step" : " steps") +
                      " and the last one all go on with the mean of their parameters";
   if (!s.outer.empty())
     text += ", or what " + s.outer + " makes of the step from the last such place to it";
@@ -46,17 +48,15 @@ Delays delaysOf(const SyncSettings &s) {
 }
 
 PolicyTime timeOf(const SyncSettings &s) {
-  const SyncPolicy policy = s.policy == "k_sync"         ? SyncPolicy::KSync
-                            : s.policy == "k_batch_sync" ? SyncPolicy::KBatchSync
-                            : s.policy == "k_async"      ? SyncPolicy::KAsync
-                                                         : SyncPolicy::KBatchAsync;
-  return expectedTime(policy, s.k, s.workers, delaysOf(s));
+  const auto *name = llvm::find_if(runtime::kPolicyNames, [&](const auto &row) { return s.policy == row.name; });
+  return expectedTime(name->kind, s.k, s.workers, delaysOf(s));
 }
 
 /// Expected times beside those of `every step`, in the delay's unit; where arrivals are real, in mini-batches whose
 /// times are exponential.
 std::string timesOf(const SyncSettings &s) {
-  const PolicyTime policy = timeOf(s), all = expectedTime(SyncPolicy::EveryStep, s.workers, s.workers, delaysOf(s));
+  const PolicyTime policy = timeOf(s),
+                   all = expectedTime(runtime::SyncPolicy::EveryStep, s.workers, s.workers, delaysOf(s));
   auto pair = [](const PolicyTime &time) {
     char text[80];
     std::snprintf(text, sizeof text, "%.3g an update, %.3g a mini-batch that is applied", time.update, time.miniBatch);
@@ -75,13 +75,12 @@ std::string sentenceOf(const SyncSettings &s) {
       {"k_async", "who finishes waits for the update, and goes on at the newest parameters; the others go on with what "
                   "they have read"},
       {"k_batch_async", "who finishes goes on at the newest parameters at once"}};
-  const double k = double(s.k), workers = double(s.workers);
   std::string text = "sync " + s.text() + ": an update is the mean of the gradients of " + std::to_string(s.k) +
                      (s.k == 1 ? " mini-batch; " : " mini-batches; ") + std::to_string(s.workers) + " workers; " +
                      does.at(s.policy);
   if (s.isAsync()) {
     char number[40];
-    std::snprintf(number, sizeof(number), "%.3g", s.isBatch() ? (workers - 1) / k : workers / k - 1);
+    std::snprintf(number, sizeof(number), "%.3g", timeOf(s).staleness);
     text += std::string("; the mean staleness is ") + number +
             (s.staleness ? ", and none is above " + std::to_string(*s.staleness) : "") +
             (s.damps ? "; gradients count 1 / max(1, their staleness)" : "") +
@@ -111,7 +110,7 @@ std::vector<std::string> sentencesOfPrecision(const RunSettings &settings) {
   if (!params.empty())
     found.push_back("params " + params + ": an update's result is rounded to " + params +
                     ", so that what is below 2^-" + (params == "bf16" ? "9" : "12") + " of a weight is lost");
-  if (!reduce.empty())
+  if (!reduce.empty() && settings.ranks() > 1)
     found.push_back("reduce " + reduce + ": what ranks sum up of forward and backward pass travels rounded to " +
                     reduce + ", and is added up in fp32");
   if (!keep.empty() && !compute.empty()) {
