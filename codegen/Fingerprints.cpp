@@ -101,6 +101,8 @@ std::string packedBy(ModuleOp module) {
   if (compress::clauseBetweenWorkers(module)) {
     auto policy = run::only<run::SyncOp>(module);
     counts = {int64_t(policy.getWorkers()), int64_t(policy.getK())};
+    if (auto parts = module->getAttrOfType<DenseI64ArrayAttr>(ech::kPackedBy)) // of each worker
+      counts = {counts[0] * parts[0], counts[1] * parts[1]};
   } else if (auto known = module->getAttrOfType<DenseI64ArrayAttr>(ech::kPackedBy)) {
     counts.assign(known.asArrayRef().begin(), known.asArrayRef().end());
   }

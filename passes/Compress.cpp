@@ -8,7 +8,6 @@
 #include "ir/ech/ops/Derive.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
-#include "passes/StaysPending.h"
 #include "passes/compress/Packing.h"
 #include "passes/compress/Workers.h"
 #include "passes/update/MarkUpdate.h"
@@ -58,28 +57,6 @@ struct Compress : echelon::impl::CompressBase<Compress> {
     getOperation()->setAttr(kExactGradients, b.getStrArrayAttr(exact));
   }
 
-  /// Marks what lies between sums over samples and a gradient: each worker's part goes through it by itself.
-  static void markLinear(Value gradient, StringRef batch, ArrayAttr meshAxes) {
-    SmallVector<Value> work{gradient};
-    llvm::DenseSet<Operation *> seen;
-    while (!work.empty()) {
-      auto result = dyn_cast<OpResult>(work.pop_back_val());
-      Operation *op = result ? result.getOwner() : nullptr;
-      if (!op || !isOfBackward(op))
-        continue;
-      if (auto loop = dyn_cast<RepeatOp>(op)) {
-        YieldOp yield = loop.yield();
-        work.push_back(yield->getOperand(result.getResultNumber())); // finals, stacks, sums: as the yield has them
-        continue;
-      }
-      if (tensor(result).has(batch) || !seen.insert(op).second ||
-          llvm::any_of(op->getOperands(), [&](Value v) { return tensor(v).has(batch); }))
-        continue;
-      op->setAttr(kStaysPending, meshAxes);
-      llvm::append_range(work, op->getOperands());
-    }
-  }
-
   /// False: it travels as it is.
   static bool pack(GradientOp gradient, VariableOp param, run::CompressOp clause, const compress::Workers &workers,
                    const compress::Packing &packing) {
@@ -91,8 +68,8 @@ struct Compress : echelon::impl::CompressBase<Compress> {
     if (!packing.takes(p))
       return false;
     SmallVector<StringRef> meshAxes = llvm::map_to_vector(workers.mesh, [&](int m) { return workers.of.nameOf(m); });
-    markLinear(gradient.getValue(), batchAxisOf(clause->getParentOfType<ModuleOp>()),
-               Builder(clause).getStrArrayAttr(meshAxes));
+    compress::markLinear(gradient.getValue(), batchAxisOf(clause->getParentOfType<ModuleOp>()),
+                         Builder(clause).getStrArrayAttr(meshAxes));
     Value u = build.perWorker(gradient.getValue(), workers.axis, workers.count);
     u = p.named("handed_in", build.mul(u, build.constant(double(workers.ofHop))));
     // What packing loses is kept from step to step, and so is without the scale, which changes.

@@ -43,14 +43,16 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     workers = compress::workersOf(getOperation(), policy);
     compress::listWorkers(getOperation(), workers);
     packs = compress::clauseBetweenWorkers(getOperation());
-    if (packs && !packsAny()) {
-      compress::refuseWithoutEffect(packs);
-      return signalPassFailure();
-    }
     if (packs)
       workers.ofHop = int64_t(policy.getK());
     if (policy.isOneRank())
       workers.count = int64_t(policy.getWorkers());
+    if (packs)
+      listParts();
+    if (packs && !packsAny()) {
+      compress::refuseWithoutEffect(packs);
+      return signalPassFailure();
+    }
     getOperation()->setAttr(kWorkerAxis, StringAttr::get(&getContext(), workers.axis));
     if (policy.isLocal()) {
       meetLocally();
@@ -74,6 +76,23 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     const Time time{batchAxis.getValue(), parts, getOperation()->getAttrOfType<ArrayAttr>(kLikeBatch),
                     policy.getPolicy()};
     return Dependences(train, time).decide();
+  }
+
+  /// Where the clause names mesh axes inside of the workers, each of their ranks hands in its part of a gradient.
+  void listParts() {
+    parts = compress::partsOf(getOperation(), packs, train, workers);
+    partsOfWorker = parts.count / workers.count;
+    if (auto given = getOperation()->getAttrOfType<ArrayAttr>(kExactGradients))
+      exact = strings(given);
+    if (partsOfWorker == 1)
+      return;
+    compress::listWorkers(getOperation(), parts);
+    for (auto variable : getOperation().getOps<VariableOp>())
+      if (variable.getKind() == VariableKind::Param && !compress::isSummed(cast<Tensor>(variable.getType()), parts))
+        exact.push_back(variable.getSymName());
+    Builder b(&getContext());
+    getOperation()->setAttr(kPackedBy, b.getDenseI64ArrayAttr({partsOfWorker, parts.ofHop / workers.ofHop}));
+    getOperation()->setAttr(kExactGradients, b.getStrArrayAttr(exact));
   }
 
   //===- @train --------------------------------------------------------------------------------------------------===//
@@ -125,12 +144,29 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     }
     auto variable = item.what == Item::Loss ? VariableOp() : getOperation().lookupSymbol<VariableOp>(item.name);
     const StringRef prefix = item.what == Item::Loss ? "loss." : isGradient ? "gradient." : "next.";
-    item.handed = variable ? like(variable, "handed_in." + prefix, VariableKind::HandedIn, variable.getType())
+    Type type = variable ? variable.getType() : Type();
+    if (hasParts(build, item)) {
+      value = partOf(build, value);
+      type = stackedType(cast<Tensor>(type), parts.axis, tensor(value).getAxes().front().size);
+    }
+    item.handed = variable ? like(variable, "handed_in." + prefix, VariableKind::HandedIn, type)
                            : alone(("handed_in." + prefix + item.name).str(), tensor(value), item.loc);
     mark(WriteOp::create(builder, from.getLoc(), item.handed.getSymName(),
                          inOrder(build, value, cast<Tensor>(item.handed.getType()))));
     items.push_back(item);
   }
+  /// What this rank's samples add to a gradient; on one rank, those of each pass.
+  Value partOf(Build &build, Value gradient) {
+    SmallVector<StringRef> inside;
+    for (int m : parts.mesh)
+      if (!llvm::is_contained(workers.mesh, m))
+        inside.push_back(parts.of.nameOf(m));
+    compress::markLinear(gradient, batchAxisOf(getOperation()), Builder(&getContext()).getStrArrayAttr(inside));
+    Value part = build.perWorker(gradient, parts.axis, policy.isOneRank() ? partsOfWorker : parts.count);
+    mark(part.getDefiningOp());
+    return part;
+  }
+  bool hasParts(Build &build, Item &item) { return partsOfWorker > 1 && isPacked(build, item); }
   void mark(Operation *op) { op->setAttr(kPhase, StringAttr::get(&getContext(), "backward")); }
 
   //===- @hand_in ------------------------------------------------------------------------------------------------===//
@@ -175,11 +211,12 @@ struct Sync : echelon::impl::SyncBase<Sync> {
 
   compress::Packed packedOf(Build &build, Item &item) {
     return {build, getOperation().lookupSymbol<VariableOp>(item.name), packs.getAmount().convertToDouble(),
-            packs.getFeedback(), workers};
+            packs.getFeedback(), parts};
   }
   bool isPacked(Build &build, Item &item) {
     auto variable = packs ? getOperation().lookupSymbol<VariableOp>(item.name) : VariableOp();
     return variable && variable.getKind() == VariableKind::Param && item.what != Item::Loss &&
+           !llvm::is_contained(exact, variable.getSymName()) &&
            compress::findPacking(packs.getKind())->takes(packedOf(build, item));
   }
   bool packsAny() {
@@ -212,9 +249,21 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     addTo(build, counted, policy.isOneRank() ? atWorker(build, one) : one);
   }
   Value countOfEach(Build &build) {
-    if (policy.isOneRank())
-      return read(build, counted);
-    return eachOf(build, counted ? read(build, counted) : build.constant(1));
+    if (!policy.isOneRank())
+      return build.perWorker(ifIn(build, counted ? read(build, counted) : build.constant(1)), parts.axis, parts.count,
+                             /*isApart=*/true);
+    Value each = read(build, counted);
+    return partsOfWorker == 1 ? each : inARow(build, build.expand(each, withParts(tensor(each))));
+  }
+  /// Behind the axis of workers that of what each has parts of.
+  Tensor withParts(Tensor type) {
+    SmallVector<Axis> axes(type.getAxes());
+    axes.insert(axes.begin() + 1, {StringAttr::get(&getContext(), parts.axis), partsOfWorker});
+    return type.withAxes(axes);
+  }
+  /// On one rank: the parts of all workers along one axis.
+  Value inARow(Build &build, Value each) {
+    return build.relabel(each, {workers.axis, parts.axis}, {{parts.axis, parts.count}});
   }
 
   Value meanOfPacked(Build &build, Item &item, Value each) {
@@ -257,11 +306,13 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     Value own = read(build, item.sum ? item.sum : item.handed);
     if (!item.sum)
       own = weighted(build, item, own);
-    const bool isPacked = this->isPacked(build, item);
-    Value each = isPacked && policy.isOneRank() ? own : eachOf(build, own);
+    const bool isPacked = this->isPacked(build, item), isOfParts = isPacked && partsOfWorker > 1;
+    Value each = isPacked && policy.isOneRank() ? (isOfParts ? inARow(build, own) : own)
+                 : isOfParts                    ? ifIn(build, own)
+                                                : eachOf(build, own);
     Value total;
     if (isPacked) { // as gradients, not as their shares of the mean
-      each = build.mul(each, build.constant(double(policy.getK())));
+      each = build.mul(each, build.constant(double(parts.ofHop)));
       each.getDefiningOp()->setLoc(named("handed_in", item.loc));
       total = meanOfPacked(build, item, each);
     } else {
@@ -271,13 +322,17 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     }
     if (item.what == Item::Gradient)
       total.getDefiningOp()->setLoc(named(("d_" + item.name).str(), item.loc));
-    return inOrder(build, total, cast<Tensor>(item.handed.getType()));
+    auto variable = getOperation().lookupSymbol<VariableOp>(item.name);
+    return inOrder(build, total, cast<Tensor>((isOfParts ? variable : item.handed).getType()));
   }
   /// What each worker has, 0 of those that are not in the update.
   Value eachOf(Build &build, Value own) {
+    return build.perWorker(ifIn(build, own), workers.axis, meshWorkers(), /*isApart=*/true);
+  }
+  Value ifIn(Build &build, Value own) {
     Value isIn = build.map(Function::Ne, {build.scalar("hand_in_weight"), build.constant(0)});
     isIn.getDefiningOp()->setLoc(named("is_in", build.loc));
-    return build.perWorker(build.select(isIn, own, build.constant(0)), workers.axis, meshWorkers(), /*isApart=*/true);
+    return build.select(isIn, own, build.constant(0));
   }
   int64_t meshWorkers() { return policy.isOneRank() ? 1 : workers.count; }
 
@@ -408,9 +463,11 @@ struct Sync : echelon::impl::SyncBase<Sync> {
 
   run::SyncOp policy;
   StepOp train;
-  compress::Workers workers;
-  run::CompressOp packs; // null where what workers hand in travels as it is
-  VariableOp counted;    // gradients that each worker has handed in; null: one
+  compress::Workers workers, parts; // parts: who packs
+  int64_t partsOfWorker = 1;
+  SmallVector<StringRef> exact; // parameters whose gradients travel as they are
+  run::CompressOp packs;        // null where what workers hand in travels as it is
+  VariableOp counted;           // gradients that each worker has handed in; null: one
   bool addsUp = false;
   SmallVector<Item> items;
 };

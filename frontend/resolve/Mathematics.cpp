@@ -4,36 +4,41 @@
 
 namespace echelon::frontend {
 
-/// Under a sync policy, where what workers hand in is packed: `over` names all of their mesh axes, or nothing.
-bool TrainResolver::isBetweenWorkers(const CompressClause &c, const Clause &clause) {
+/// Under a sync policy, where what workers hand in is packed: all of their mesh axes, where `over` names one or
+/// nothing, and what it names inside of them, whose ranks then hand in a part each. Empty: it is wrong, which is
+/// reported.
+std::vector<std::string> TrainResolver::hopOfPolicy(const CompressClause &c, const Clause &clause) {
   const std::vector<std::string> &axes = settings.sync->over;
   const size_t before = diagnostics.errorCount();
   meshAxes(c.over);
   if (diagnostics.errorCount() != before)
-    return false;
-  for (const Ident &name : c.over)
-    if (!settings.isWorkerAxis(name.text) && !axes.empty()) {
-      if (c.what.text == "gradients") {
-        notBuilt(clause.range,
-                 "compress gradients over " + name.text + ", inside of the workers of sync " + settings.sync->policy,
-                 "compress over " + listed(axes));
-        return false;
-      }
+    return {};
+  std::vector<Ident> names = c.over;
+  names.erase(std::remove_if(names.begin(), names.end(), [&](const Ident &i) { return settings.isWorkerAxis(i.text); }),
+              names.end());
+  for (const Ident &name : names)
+    if (c.what.text != "gradients")
       error(Code::E0409, name.range,
             "deltas travel between workers, and mesh axis " + name.text + " is inside of them; write over " +
                 listed(axes));
-    }
-  for (const std::string &axis : axes)
-    if (diagnostics.errorCount() == before && !c.over.empty() &&
-        std::none_of(c.over.begin(), c.over.end(), [&](const Ident &i) { return i.text == axis; }))
-      error(Code::E0409, clause.range,
-            "workers are coordinates of " + listed(axes) + ", and what they hand in travels over all of these");
-  return diagnostics.errorCount() == before;
+  std::vector<std::string> hop;
+  if (c.over.empty() || names.size() < c.over.size()) {
+    hop = axes;
+    for (const std::string &axis : axes)
+      if (diagnostics.errorCount() == before && !c.over.empty() &&
+          std::none_of(c.over.begin(), c.over.end(), [&](const Ident &i) { return i.text == axis; }))
+        error(Code::E0409, clause.range,
+              "workers are coordinates of " + listed(axes) + ", and what they hand in travels over all of these");
+  }
+  if (!names.empty() && diagnostics.errorCount() == before)
+    for (const std::string &axis : hopOf(names, clause))
+      hop.push_back(axis);
+  return diagnostics.errorCount() == before ? hop : std::vector<std::string>();
 }
 
 /// The hop: what `over` names, else all mesh axes that split the batch.
-std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Clause &clause) {
-  const std::vector<MeshAxisSettings *> named = meshAxes(c.over);
+std::vector<std::string> TrainResolver::hopOf(const std::vector<Ident> &over, const Clause &clause) {
+  const std::vector<MeshAxisSettings *> named = meshAxes(over);
   std::vector<std::string> hop, splitting;
   const std::string batch = batchAxis();
   for (MeshAxisSettings &axis : settings.mesh) {
@@ -41,7 +46,7 @@ std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Cla
         settings.isWorkerAxis(axis.name))
       continue;
     splitting.push_back(axis.name);
-    if (!c.over.empty() && std::find(named.begin(), named.end(), &axis) == named.end())
+    if (!over.empty() && std::find(named.begin(), named.end(), &axis) == named.end())
       continue;
     hop.push_back(axis.name);
     if (axis.list.front().axis != batch && !oneRank)
@@ -49,13 +54,13 @@ std::vector<std::string> TrainResolver::hopOf(const CompressClause &c, const Cla
             "mesh axis " + axis.name + " splits " + axis.list.front().axis + " before " + batch +
                 ", so what a rank adds to a gradient is not of its own samples alone; split " + batch + " first");
   }
-  if (splitting.empty() && c.over.empty() && !settings.mesh.empty())
+  if (splitting.empty() && over.empty() && !settings.mesh.empty())
     error(Code::E0409, clause.range,
           settings.sync
               ? "workers of sync local train by themselves, and inside of them no mesh axis splits " + batch +
                     ", so no gradients travel; compress deltas, which they meet with"
               : "no mesh axis splits " + batch + ", so gradients are no sums over ranks that could be compressed");
-  for (const Ident &name : c.over)
+  for (const Ident &name : over)
     if (settings.isWorkerAxis(name.text))
       error(Code::E0409, name.range,
             "the workers of sync local train by themselves, and no gradients travel over " + name.text +
@@ -85,11 +90,9 @@ void TrainResolver::take(const CompressClause &c, const Clause &clause) {
           std::string("deltas are what the workers of sync local(…) meet with; ") +
               (hasPolicy ? "under sync " + settings.sync->policy : "with every step") + ", compress gradients");
   else if (!hasPolicy || (isLocal && !made.ofDeltas))
-    made.over = hopOf(c, clause);
-  else if (isBetweenWorkers(c, clause))
-    made.over = settings.sync->over;
+    made.over = hopOf(c.over, clause);
   else
-    return;
+    made.over = hopOfPolicy(c, clause);
   static const std::map<std::string, std::vector<std::string>> forms = {
       {"fp16", {}}, {"int8", {}}, {"onebit", {}}, {"topk", {"share"}}, {"randomk", {"share"}}, {"powersgd", {"rank"}}};
   std::vector<std::string> known;

@@ -68,8 +68,8 @@ private:
   bool takePart(const PrecisionClause::Item &, const std::string &compute);
   // Mathematics.cpp: what changes the mathematics
   void take(const CompressClause &, const Clause &);
-  std::vector<std::string> hopOf(const CompressClause &, const Clause &);
-  bool isBetweenWorkers(const CompressClause &, const Clause &);
+  std::vector<std::string> hopOf(const std::vector<Ident> &over, const Clause &);
+  std::vector<std::string> hopOfPolicy(const CompressClause &, const Clause &);
   void take(const AdaptClause &, const Clause &);
   void take(const FreezeClause &, const Clause &);
   void take(const QuantizeClause &, const Clause &);

@@ -1,6 +1,8 @@
 #include "passes/compress/Workers.h"
 
 #include "ir/ech/Build.h"
+#include "passes/Phase.h"
+#include "passes/StaysPending.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -105,6 +107,22 @@ Workers echelon::compress::workersOf(ModuleOp module, run::SyncOp policy) {
   return workers;
 }
 
+Workers echelon::compress::partsOf(ModuleOp module, run::CompressOp clause, ech::StepOp step, const Workers &workers) {
+  const Workers inside = workersOf(module, clause, step); // policies' mesh axes split no batch any more
+  if (inside.count == 1)
+    return workers;
+  Workers parts = workers;
+  parts.mesh.append(inside.mesh);
+  parts.count *= inside.count;
+  parts.ofHop *= inside.ofHop;
+  if (workers.of) // with the workers' axis on it
+    parts.of = module->getAttrOfType<dist::MeshAttr>(dist::kMesh);
+  const FreeNames names(module);
+  parts.axis = names.like("part");
+  parts.all = names.like("parts");
+  return parts;
+}
+
 int64_t echelon::compress::workersApart(ModuleOp module) {
   auto mesh = module->getAttrOfType<dist::MeshAttr>(dist::kMesh);
   auto policy = run::only<run::SyncOp>(module);
@@ -158,4 +176,25 @@ bool echelon::compress::isSummed(ech::Tensor param, const Workers &workers) {
     return true;
   dist::StateAttr own = dist::ownState(param, workers.of);
   return llvm::all_of(workers.mesh, [&](int m) { return own[m].hold == dist::Hold::Whole; });
+}
+
+void echelon::compress::markLinear(Value gradient, StringRef batch, ArrayAttr meshAxes) {
+  SmallVector<Value> work{gradient};
+  llvm::DenseSet<Operation *> seen;
+  while (!work.empty()) {
+    auto result = dyn_cast<OpResult>(work.pop_back_val());
+    Operation *op = result ? result.getOwner() : nullptr;
+    if (!op || !isOfBackward(op))
+      continue;
+    if (auto loop = dyn_cast<ech::RepeatOp>(op)) {
+      ech::YieldOp yield = loop.yield();
+      work.push_back(yield->getOperand(result.getResultNumber())); // finals, stacks, sums: as the yield has them
+      continue;
+    }
+    if (ech::tensor(result).has(batch) || !seen.insert(op).second ||
+        llvm::any_of(op->getOperands(), [&](Value v) { return ech::tensor(v).has(batch); }))
+      continue;
+    op->setAttr(kStaysPending, meshAxes);
+    llvm::append_range(work, op->getOperands());
+  }
 }

@@ -24,6 +24,11 @@ struct Workers {
 Workers workersOf(mlir::ModuleOp module, run::CompressOp clause, ech::StepOp step);
 /// Those of a sync policy: all are of one hop.
 Workers workersOf(mlir::ModuleOp module, run::SyncOp policy);
+/// Of a sync policy's workers, what the ranks of each have, where the clause names mesh axes inside of them; else the
+/// workers themselves.
+Workers partsOf(mlir::ModuleOp module, run::CompressOp clause, ech::StepOp step, const Workers &workers);
+/// Marks what lies between sums over samples and a gradient: each worker's part goes through it by itself.
+void markLinear(mlir::Value gradient, llvm::StringRef batch, mlir::ArrayAttr meshAxes);
 /// Lists the axis of workers on their mesh axes, last: no tensor that has it has another of the list.
 void listWorkers(mlir::ModuleOp module, const Workers &workers);
 /// Under a sync policy, of a number that each worker has: the mean over those that have ranks of their own.

@@ -1,5 +1,6 @@
 // The walk over a step: each operation takes its operands in the states that the list rule says.
 #include "passes/layout/Assign.h"
+#include "ir/run/Run.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
 
@@ -256,7 +257,7 @@ void Assign::globalNorm(ech::GlobalNormOp op) {
 }
 
 /// Over the workers' mesh axes the sum is pending, and each rank's part of it is its worker's; over others it is whole.
-/// What is apart is whole on each worker's ranks.
+/// What is apart is whole on each worker's ranks; what the workers of a sync policy have is so over their axes.
 void Assign::perWorker(ech::PerWorkerOp op) {
   const StringAttr axis = op.workers().name;
   StateAttr part = own(op.getResult()), sum = part;
@@ -264,9 +265,11 @@ void Assign::perWorker(ech::PerWorkerOp op) {
     for (int m = 0; m < mesh.size(); ++m) // a worker's ranks keep it as they have it
       if (part[m].axis != axis && now[m].hold != Hold::Flat && now[m].hold != Hold::Sum)
         part = sum = sum.with(m, now[m]);
+  auto policy = echelon::run::only<echelon::run::SyncOp>(op->getParentOfType<ModuleOp>());
   for (int m = 0; m < mesh.size(); ++m)
     if (part[m].axis == axis)
-      sum = sum.with(m, op.getApart() ? Hold::Whole : Hold::Sum);
+      sum = sum.with(m,
+                     op.getApart() || (policy && ech::has(policy.getOver(), mesh.nameOf(m))) ? Hold::Whole : Hold::Sum);
   op.getOperandMutable().assign(need(op.getOperand(), sum, op, sum));
   setState(op.getResult(), part);
 }

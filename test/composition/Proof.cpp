@@ -252,7 +252,7 @@ std::string Proof::train(const CompileOptions &options, const RandomSpec &spec, 
 Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) const {
   const int64_t workers = many.settings.sync->workers;
   const Clause *precision = spec.clause("precision");
-  CompileOptions alone = oneRankFor(many.options, std::nullopt, workers);
+  CompileOptions alone = oneRankFor(many.options, many.workers(), workers);
   Trace one, program;
   const std::string troubleOfOne = train(alone, spec, "threads", one);
   if (!troubleOfOne.empty() && !precision)

@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -21,9 +22,13 @@ std::string sentenceOf(const CompressSettings &c, const std::optional<SyncSettin
   if (c.ofDeltas)
     return "compress deltas over " + over + " with " + c.method() +
            ": what workers meet with is the mean of what came of each one's way from where they last met" + residual;
-  if (sync && !sync->isLocal())
-    return "compress gradients over " + over + " with " + c.method() +
-           ": the mean is of what came of what each worker hands in to an update" + residual;
+  if (sync && !sync->isLocal()) {
+    const bool isInside = std::any_of(c.over.begin(), c.over.end(), [&](const std::string &axis) {
+      return std::find(sync->over.begin(), sync->over.end(), axis) == sync->over.end();
+    });
+    return "compress gradients over " + over + " with " + c.method() + ": the mean is of what came of what each " +
+           (isInside ? "rank of a worker" : "worker") + " hands in to an update" + residual;
+  }
   return "compress gradients over " + over + " with " + c.method() +
          ": the sum over these ranks is of what came of each one's own part" +
          (c.feedback ? ", and what packing lost is added to that of the next step" : "");
