@@ -20,7 +20,7 @@ for spec in examples/mlp_fashion.ech examples/gpt_fortunes.ech "$build/test/prec
   "$build/test/precision/padded_translation.ech"; do
   for precision in bf16 fp16; do
     rate=
-    [ "${spec##*/}" = bottlenecks.ech ] && rate="--set optimize.lr=0.005"
+    [ "${spec##*/}" = bottlenecks.ech ] && rate="--set optimize.lr=0.00001"
     # shellcheck disable=SC2086 # two words, or none
     "$build/bin/echelon" verify "$spec" --in-precision --set "precision=$precision" $rate --transport each
   done
