@@ -249,9 +249,7 @@ std::pair<int64_t, int64_t> ownOfWorkers(ModuleOp module, bool isLocal) {
 }
 
 void Tables::sync(run::SyncOp policy) {
-  const auto *name =
-      llvm::find_if(runtime::kPolicyNames, [&](const auto &row) { return policy.getPolicy() == row.name; });
-  field("sync.kind", Twine("SyncPolicy::") + name->enumerator);
+  field("sync.kind", Twine("SyncPolicy::") + runtime::policyNamed(policy.getPolicy())->enumerator);
   field("sync.k", Twine(policy.getK()));
   field("sync.workers", Twine(policy.getWorkers()));
   if (policy.getStalenessAttr().getInt() != -1)

@@ -6,6 +6,7 @@
 #include "ir/ech/Reverse.h"
 #include "ir/run/Run.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_DIFFERENTIATE
@@ -20,7 +21,7 @@ namespace {
 struct MarkBackward : OpBuilder::Listener {
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
     if (!isa<YieldOp>(op))
-      op->setAttr(kPhase, StringAttr::get(op->getContext(), "backward"));
+      echelon::setPhase(op, "backward");
   }
 };
 

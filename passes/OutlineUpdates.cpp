@@ -257,7 +257,7 @@ struct OutlineUpdates : echelon::impl::OutlineUpdatesBase<OutlineUpdates> {
     llvm::append_range(operands, rule.numbers);
     auto call =
         rt::InvokeOp::create(b, ech::VariableOp(rule.param).getLoc(), function, operands, rule.count, rule.written);
-    call->setAttr(ech::kPhase, loop->getAttr(ech::kPhase));
+    copyPhase(loop, call);
     loop.erase();
   }
 };

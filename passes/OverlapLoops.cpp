@@ -75,7 +75,7 @@ struct OverlapLoops : echelon::impl::OverlapLoopsBase<OverlapLoops> {
     stack.setType(whole);
     builder.setInsertionPoint(sum);
     auto waited = WaitEachOp::create(builder, sum.getLoc(), whole, stack);
-    waited->setAttr(ech::kPhase, sum->getAttr(ech::kPhase));
+    copyPhase(sum, waited);
     sum.getResults()[0].replaceAllUsesWith(waited.getResult());
     sum.erase();
   }

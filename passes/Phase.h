@@ -13,6 +13,9 @@ inline llvm::StringRef phaseOf(mlir::Operation *op) {
 inline bool isOfBackward(mlir::Operation *op) { return phaseOf(op) == "backward"; }
 inline bool isOfUpdate(mlir::Operation *op) { return phaseOf(op) == "update"; }
 
+inline void setPhase(mlir::Operation *op, llvm::StringRef phase) {
+  op->setAttr(ech::kPhase, mlir::StringAttr::get(op->getContext(), phase));
+}
 inline void copyPhase(mlir::Operation *from, mlir::Operation *to) {
   if (mlir::Attribute phase = from->getAttr(ech::kPhase))
     to->setAttr(ech::kPhase, phase);

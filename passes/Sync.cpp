@@ -167,7 +167,7 @@ struct Sync : echelon::impl::SyncBase<Sync> {
     return part;
   }
   bool hasParts(Build &build, Item &item) { return partsOfWorker > 1 && isPacked(build, item); }
-  void mark(Operation *op) { op->setAttr(kPhase, StringAttr::get(&getContext(), "backward")); }
+  static void mark(Operation *op) { setPhase(op, "backward"); }
 
   //===- @hand_in ------------------------------------------------------------------------------------------------===//
 

@@ -43,7 +43,7 @@ LogicalResult CompressOp::verify() {
 }
 
 LogicalResult SyncOp::verify() {
-  if (llvm::none_of(runtime::kPolicyNames, [&](const auto &row) { return getPolicy() == row.name; }))
+  if (!runtime::policyNamed(getPolicy()))
     return emitOpError() << "knows no policy " << getPolicy();
   const auto k = int64_t(getK()), workers = int64_t(getWorkers());
   if (k < 1 || workers < 1 || (!isBatch() && k > workers))

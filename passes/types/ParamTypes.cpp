@@ -25,8 +25,12 @@ void types::narrowParameters(ModuleOp module, Type narrow) {
   };
   SmallVector<ReadOp> reads;
   SmallVector<WriteOp> writes;
-  module.walk([&](ReadOp op) { parameters.contains(op.getSource()) ? reads.push_back(op) : void(); });
-  module.walk([&](WriteOp op) { parameters.contains(op.getTarget()) ? writes.push_back(op) : void(); });
+  module.walk([&](Operation *op) {
+    if (auto read = dyn_cast<ReadOp>(op); read && parameters.contains(read.getSource()))
+      reads.push_back(read);
+    else if (auto write = dyn_cast<WriteOp>(op); write && parameters.contains(write.getTarget()))
+      writes.push_back(write);
+  });
   for (WriteOp write : writes) {
     Value v = write.getValue();
     builder.setInsertionPoint(write);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace echelon::runtime {
@@ -64,5 +65,12 @@ constexpr PolicyName kPolicyNames[] = {{SyncPolicy::KSync, "k_sync", "KSync"},
                                        {SyncPolicy::KAsync, "k_async", "KAsync"},
                                        {SyncPolicy::KBatchAsync, "k_batch_async", "KBatchAsync"},
                                        {SyncPolicy::Local, "local", "Local"}};
+/// Null: there is none of this name.
+inline const PolicyName *policyNamed(std::string_view name) {
+  for (const PolicyName &row : kPolicyNames)
+    if (row.name == name)
+      return &row;
+  return nullptr;
+}
 
 } // namespace echelon::runtime

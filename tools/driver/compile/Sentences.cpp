@@ -5,7 +5,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -23,9 +22,8 @@ std::string sentenceOf(const CompressSettings &c, const std::optional<SyncSettin
     return "compress deltas over " + over + " with " + c.method() +
            ": what workers meet with is the mean of what came of each one's way from where they last met" + residual;
   if (sync && !sync->isLocal()) {
-    const bool isInside = std::any_of(c.over.begin(), c.over.end(), [&](const std::string &axis) {
-      return std::find(sync->over.begin(), sync->over.end(), axis) == sync->over.end();
-    });
+    const bool isInside =
+        llvm::any_of(c.over, [&](const std::string &axis) { return !llvm::is_contained(sync->over, axis); });
     return "compress gradients over " + over + " with " + c.method() + ": the mean is of what came of what each " +
            (isInside ? "rank of a worker" : "worker") + " hands in to an update" + residual;
   }
@@ -53,15 +51,13 @@ Delays delaysOf(const SyncSettings &s) {
 }
 
 PolicyTime timeOf(const SyncSettings &s) {
-  const auto *name = llvm::find_if(runtime::kPolicyNames, [&](const auto &row) { return s.policy == row.name; });
-  return expectedTime(name->kind, s.k, s.workers, delaysOf(s));
+  return expectedTime(runtime::policyNamed(s.policy)->kind, s.k, s.workers, delaysOf(s));
 }
 
 /// Expected times beside those of `every step`, in the delay's unit; where arrivals are real, in mini-batches whose
 /// times are exponential.
-std::string timesOf(const SyncSettings &s) {
-  const PolicyTime policy = timeOf(s),
-                   all = expectedTime(runtime::SyncPolicy::EveryStep, s.workers, s.workers, delaysOf(s));
+std::string timesOf(const SyncSettings &s, const PolicyTime &policy) {
+  const PolicyTime all = expectedTime(runtime::SyncPolicy::EveryStep, s.workers, s.workers, delaysOf(s));
   auto pair = [](const PolicyTime &time) {
     char text[80];
     std::snprintf(text, sizeof text, "%.3g an update, %.3g a mini-batch that is applied", time.update, time.miniBatch);
@@ -80,18 +76,19 @@ std::string sentenceOf(const SyncSettings &s) {
       {"k_async", "who finishes waits for the update, and goes on at the newest parameters; the others go on with what "
                   "they have read"},
       {"k_batch_async", "who finishes goes on at the newest parameters at once"}};
+  const PolicyTime time = timeOf(s);
   std::string text = "sync " + s.text() + ": an update is the mean of the gradients of " + std::to_string(s.k) +
                      (s.k == 1 ? " mini-batch; " : " mini-batches; ") + std::to_string(s.workers) + " workers; " +
                      does.at(s.policy);
   if (s.isAsync()) {
     char number[40];
-    std::snprintf(number, sizeof(number), "%.3g", timeOf(s).staleness);
+    std::snprintf(number, sizeof(number), "%.3g", time.staleness);
     text += std::string("; the mean staleness is ") + number +
             (s.staleness ? ", and none is above " + std::to_string(*s.staleness) : "") +
             (s.damps ? "; gradients count 1 / max(1, their staleness)" : "") +
             "; before evaluations, snapshots and the end all workers meet, and drop the work in hand";
   }
-  return text + (s.delay.empty() ? "" : "; arrivals are drawn") + "; " + timesOf(s);
+  return text + (s.delay.empty() ? "" : "; arrivals are drawn") + "; " + timesOf(s, time);
 }
 
 } // namespace
