@@ -1,7 +1,7 @@
 """PyTorch's side of the comparison: a process that trains and stops and goes on as it is told.
 
     worker.py NAME FORM [RANK RANKS FILE]
-    FORM: eager or compiled, then _channels_last (conv nets) or _2_threads
+    FORM: eager or compiled, then _channels_last (conv nets), _2_threads or _autocast (to bfloat16)
 
 Says "ready" after its first steps. For each line SECONDS that it reads, trains so long and prints the steps' times.
 With several ranks they train one batch under DistributedDataParallel over Gloo; rank 0 says how many steps there are.
@@ -32,7 +32,8 @@ parameters = list(model.parameters())
 def step():
     began = time.perf_counter()
     inputs = [x.contiguous(memory_format=memory) if x.dim() == 4 else x for x in next(stream)]
-    loss = loss_of(*inputs)
+    with torch.autocast("cpu", torch.bfloat16, enabled="autocast" in form):
+        loss = loss_of(*inputs)
     loss.backward()
     if clip:
         torch.nn.utils.clip_grad_norm_(parameters, clip)
