@@ -258,8 +258,9 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
   if (!troubleOfOne.empty() && !precision)
     return different("on one rank: " + troubleOfOne);
   const std::string trouble = train(many.options, spec, transport, program);
-  if (precision && needsSmallNumbers(*precision) && !trouble.empty() && !troubleOfOne.empty())
-    return {Verdict::Unsettled, "beyond the numbers of fp16", 0};
+  if (precision && (needsSmallNumbers(*precision) || precision->name == "precision fp8") && !trouble.empty() &&
+      !troubleOfOne.empty())
+    return {Verdict::Unsettled, "beyond the numbers of its precision", 0};
   if (!trouble.empty() || !troubleOfOne.empty())
     return different(trouble.empty() ? "on one rank: " + troubleOfOne : trouble);
   Distances each;
@@ -353,8 +354,10 @@ Verdict Proof::check(const RandomSpec &spec, Counts &counts) const {
   Compilation one(alone);
   if (!isLaidOut) {
     std::string said = many.diagnostics.text();
-    bool layout = said.find("E0799") == std::string::npos && compile(one, Stage::Ech);
-    return layout ? Verdict{Verdict::Refused, said, 0} : different(said);
+    auto says = [&](const char *code) { return said.find(code) != std::string::npos; };
+    // Refused is the layout, or a clause that would do nothing to this model.
+    const bool isRefused = !says("E0799") && (says("E0409") || compile(one, Stage::Ech));
+    return isRefused ? Verdict{Verdict::Refused, said, 0} : different(said);
   }
   Verdict verdict;
   if (many.settings.sync) {
