@@ -60,21 +60,33 @@ std::optional<Axis> packedAxis(const Packed &p) {
   return std::nullopt;
 }
 
+/// 2^bit along the axis of bits, or 2^-bit: by the bits of its position, for loops that would take a power of each sign.
+Value weightOf(const Packed &p, bool isInverse) {
+  Build &b = p.build;
+  Value rest = b.toReal(b.index(p.workers.bit, kBits)), weight;
+  for (int64_t place : {4, 2, 1}) {
+    Value has = b.map(Function::Ge, {rest, b.constant(double(place))});
+    const double power = std::exp2(isInverse ? -place : place);
+    Value factor = b.select(has, b.constant(power), b.constant(1));
+    weight = weight ? b.mul(weight, factor) : factor;
+    rest = b.select(has, b.sub(rest, b.constant(double(place))), rest);
+  }
+  return weight;
+}
+
 /// Signs along an axis as bytes, from -128 on.
 Value bytesOf(const Packed &p, Value isUp, StringRef axis, int64_t size) {
   Build &b = p.build;
   Value bits = b.relabel(isUp, {axis}, {{p.workers.byte, size / kBits}, {p.workers.bit, kBits}});
-  Value weight = b.map(Function::Pow, {b.constant(2), b.toReal(b.index(p.workers.bit, kBits))});
-  Value sum = b.sum(b.select(bits, weight, b.constant(0)), {p.workers.bit});
+  Value sum = b.sum(b.select(bits, weightOf(p, false), b.constant(0)), {p.workers.bit});
   return b.cast(b.sub(sum, b.constant(128)), b.builder.getI8Type());
 }
 Value signsOf(const Packed &p, Value bytes, StringRef axis, int64_t size) {
   Build &b = p.build;
   Value number = b.add(b.toReal(bytes), b.constant(128));
-  Value weight = b.map(Function::Pow, {b.constant(2), b.toReal(b.index(p.workers.bit, kBits))});
-  Value shifted = b.map(Function::Floor, {b.div(number, weight)});
-  Value odd = b.map(Function::Mod, {shifted, b.constant(2)});
-  Value isUp = b.map(Function::Gt, {odd, b.constant(0)});
+  Value half = b.mul(number, b.mul(weightOf(p, true), b.constant(0.5))); // the bit is its first place after the point
+  Value fraction = b.sub(half, b.map(Function::Floor, {half}));
+  Value isUp = b.map(Function::Ge, {fraction, b.constant(0.5)});
   return b.relabel(isUp, {p.workers.byte, p.workers.bit}, {{axis, size}});
 }
 
