@@ -133,8 +133,9 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distance
         if (path == parameter || llvm::StringRef(path).ends_with("." + parameter))
           if (!isMatrix && isOfWorkers(mask.size(), values.size()) && (!moves || path == parameter))
             moves = &mask;
-      double scale =
-          std::max(largest(values), moves ? 0 : 1e-3 * mostStored) + 1e-300; // a state may be 0 but for rounding
+      // A state may be 0 but for rounding; a residual is what packing loses of numbers that may be small differences.
+      const bool isOwn = moves && !llvm::StringRef(path).starts_with("optimizer.residual.");
+      double scale = std::max(largest(values), isOwn ? 0 : 1e-3 * mostStored) + 1e-300;
       for (size_t i = 0; i < values.size(); ++i)
         if (double weight = moves ? least(*moves, i, values.size()) : 1; weight > 0)
           worst.see(weight * std::abs(values[i] - other->second[i]) / scale,
