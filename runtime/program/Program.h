@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace echelon::runtime {
 
+class Device;
 class Rank;
 
 /// Start values; over the whole logical tensor, independent of its layout.
@@ -32,7 +34,7 @@ struct Stored {
   Layout layout;                 // the same axes in storage order
   ElementType type;
   Init init;
-  int64_t offset; // bytes in the state arena
+  int64_t offset;           // bytes in the state arena
   bool isOfWorkers = false; // the first axis is that of workers, of which each rank has its own
 };
 
@@ -215,6 +217,9 @@ struct Program {
   /// Describes an input; `shape` is the global batch's.
   void take(const std::string &name, int output, const std::string &shape, ElementType type, int64_t below,
             const std::vector<PlaceOfInput> &places);
+
+  /// Opens what a rank computes on, where that is not the host's memory.
+  std::unique_ptr<Device> (*device)(Rank &) = nullptr;
 
   /// Fills stored tensors whose start values are computed, averages among them; called after the Inits, in training
   /// alone. May be null.

@@ -8,7 +8,7 @@ namespace echelon::runtime {
 
 size_t arenaBytes(const Program &program) {
   size_t bytes = 0;
-  for (int64_t arena : {program.stateBytes, program.inputBytes, program.workBytes})
+  for (int64_t arena : {program.stateBytes, program.inputBytes, program.device ? 0 : program.workBytes})
     bytes += (std::max<size_t>(size_t(arena), 64) + 63) / 64 * 64;
   return bytes;
 }
@@ -36,7 +36,9 @@ Rank::Rank(const Program &program, Transport &transport)
   };
   stateArena = arena(program.stateBytes);
   inputArena = arena(program.inputBytes);
-  workArena = arena(program.workBytes);
+  workArena = arena(program.device ? 0 : program.workBytes);
+  if (program.device)
+    ownDevice = program.device(*this);
 }
 
 void Rank::look() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/profile/Laps.h"
+#include "runtime/program/Device.h"
 #include "runtime/program/Program.h"
 #include "runtime/random/Philox.h"
 #include "runtime/transport/Transport.h"
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 namespace echelon::runtime {
@@ -49,10 +51,23 @@ public:
   const Group &group(int index) const { return ownGroups[size_t(index)]; }
   const Program &program() const { return ownProgram; }
 
-  /// Byte offsets into the three arenas.
+  /// Byte offsets into the three arenas. Of a program that computes on a device these are the host's: its state is what
+  /// the device has been given or has shown, and there is no work.
   template <class T> T *state(int64_t offset) { return reinterpret_cast<T *>(stateArena + offset); }
   template <class T> T *input(int64_t offset) { return reinterpret_cast<T *>(inputArena + offset); }
   template <class T> T *work(int64_t offset) { return reinterpret_cast<T *>(workArena + offset); }
+
+  /// Null where the program computes in the host's memory.
+  Device *device() { return ownDevice.get(); }
+  /// Before the program computes with state that the host has set, and before the host reads it.
+  void stateToDevice() {
+    if (ownDevice)
+      ownDevice->takeState();
+  }
+  void stateFromDevice() {
+    if (ownDevice)
+      ownDevice->showState();
+  }
 
   int64_t step() const { return currentStep; } // steps done before this one
   /// How often the optimizer's moments have been updated, with this step's update.
@@ -140,6 +155,7 @@ private:
   std::vector<int> meshCoordinate;
   std::vector<Group> ownGroups;
   std::byte *stateArena, *inputArena, *workArena;
+  std::unique_ptr<Device> ownDevice;
   Course ownCourse;
   double currentWeight = 0;
   int64_t currentWorker = 0;

@@ -102,9 +102,11 @@ void Trainer::start() {
     first = savedAt = prepared.snapshot.step;
     rank.beginTraining(first);
     loadSnapshot(rank, prepared.snapshot, options.evaluateFrom.empty());
+    rank.stateToDevice();
   } else {
     rank.beginTraining(0);
     fillStartValues(rank);
+    rank.stateToDevice();
     if (program.start)
       program.start(rank);
   }
@@ -234,6 +236,7 @@ int64_t Trainer::rollBack(int64_t step) {
       course.goodSteps = newest.goodSteps;
     }
   }
+  rank.stateToDevice();
   if (workers || live) {
     if (workers)
       workers->meet(step);
@@ -355,8 +358,10 @@ void Trainer::finishStep(int64_t step, double began, double lr, const std::strin
   }
   lap(Around::Checks);
   rank.transport().setComputes(false);
-  if (options.dumpState)
+  if (options.dumpState) {
+    rank.stateFromDevice();
     dumpState(rank, options.dump);
+  }
   mustRollBack = isBroken && !hasOverflowed && program.onNan.action == OnNan::RollBack;
 }
 
@@ -414,6 +419,7 @@ void Trainer::save(int64_t step) {
   lastSave = secondsNow();
   if (!snapshots || savedAt == step)
     return;
+  rank.stateFromDevice();
   snapshots->begin(step);
   savedAt = step;
 }
@@ -529,8 +535,10 @@ void Trainer::tellMemory() {
 
 int Trainer::train() {
   start();
-  if (!options.dump.empty())
+  if (!options.dump.empty()) {
+    rank.stateFromDevice();
     dumpStart(rank, options.dump);
+  }
   if (prepared.hasSnapshot && first < last) // the run that was stopped may not have come to it
     evaluateAll(first, false);
   done = first;
