@@ -29,9 +29,9 @@ bool walksOneLoop(rt::ViewOp view) { return view.getIndices().size() == 1 && isa
 
 class Binder {
 public:
-  explicit Binder(ModuleOp module)
-      : module(module), builder(module.getContext()), symbols(module), moments(momentsLikeParams(module)),
-        constants(constantsOf(module)) {}
+  Binder(ModuleOp module, bool hasVariables)
+      : module(module), hasVariables(hasVariables), builder(module.getContext()), symbols(module),
+        moments(momentsLikeParams(module)), constants(constantsOf(module)) {}
   void run();
 
 private:
@@ -51,6 +51,7 @@ private:
   std::string memberName(ech::VariableOp variable) const;
 
   ModuleOp module;
+  bool hasVariables;
   Builder builder;
   SymbolTable symbols;
   llvm::MapVector<StringRef, int64_t> moments; // that lie as the parameters do
@@ -170,7 +171,7 @@ void Binder::bindWork(rt::FunctionOp step, StringRef group) {
 }
 
 void Binder::bindVariable(rt::AllocOp alloc) {
-  if (!rt::buffer(alloc).getAxes().empty())
+  if (!hasVariables || !rt::buffer(alloc).getAxes().empty())
     return;
   rt::FusedOp writer;
   for (Operation *user : alloc.getBuffer().getUsers()) {
@@ -296,6 +297,7 @@ void Binder::shareStacks(ArrayRef<rt::FunctionOp> steps) {
 }
 
 struct BindBuffers : echelon::impl::BindBuffersBase<BindBuffers> {
-  void runOnOperation() override { Binder(getOperation()).run(); }
+  using BindBuffersBase::BindBuffersBase;
+  void runOnOperation() override { Binder(getOperation(), hasVariables).run(); }
 };
 } // namespace

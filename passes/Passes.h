@@ -19,8 +19,12 @@ inline constexpr llvm::StringLiteral kParameters = "ech.parameters";
 /// What the log calls the sum of several losses.
 inline constexpr llvm::StringLiteral kTotalLoss = "total_loss";
 
-/// Sizes that passes decide by.
+/// What runs a program.
+enum class Target { Cpu, Gpu };
+
+/// What passes decide by.
 struct PipelineOptions {
+  Target target = Target::Cpu;
   int64_t loopBytes = 64000; ///< from how many bytes on a gradient of an iteration has a message of its own
 };
 
@@ -34,6 +38,6 @@ enum class Stage { Ech, Dist, Rt };
 /// The order of the passes, one line each.
 void buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineOptions options = {});
 /// Its last passes: how a program reads whose arenas are planned.
-void shapeProgram(mlir::OpPassManager &manager);
+void shapeProgram(mlir::OpPassManager &manager, Target target = Target::Cpu);
 
 } // namespace echelon

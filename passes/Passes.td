@@ -415,8 +415,9 @@ def SelectKernels : EchelonPass<"rt-select-kernels"> {
     rt.fused ["row", "column"] = [64, 32](%x) -> ["store"](%y) { ^bb0(%a: f32): rt.yield %a }
     ```
     becomes `rt.copy_strided %y, %x`. Runs before arenas are planned: which operand may lie where a result lies is the
-    kernel's to say.
+    kernel's to say. For GPUs the program chooses a product's algorithm as it starts.
   }];
+  let options = [Option<"isGpu", "gpu", "bool", "false", "of a GPU">];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 
@@ -504,6 +505,8 @@ def BindBuffers : EchelonPass<"rt-bind-buffers"> {
     Runs after functions are cut and sizes are named: a member has a name in its struct alone, which is no size's, since
     the lengths of a struct's stacks are products of sizes.
   }];
+  let options = [Option<"hasVariables", "variables", "bool", "true",
+                        "a single number may be a variable of the function; of a program for GPUs it is not">];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 
@@ -537,6 +540,26 @@ def MakeLoops : EchelonPass<"rt-make-loops"> {
     ```
     What has an `rt.name` is a variable; other values are computed where they are used. Runs last: what the variables of a loop
     are called depends on what its buffers are called, and whether one is a variable itself.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def MakeKernels : EchelonPass<"rt-make-kernels"> {
+  let summary = "loop nests become kernels of a program for GPUs";
+  let description = [{
+    Each `rt.fused` keeps its body, which says what it computes, and gets the kernels that do it:
+    ```mlir
+    rt.fused ["b", "h"] = [32, 128](%x, %w) -> ["store"](%y) { … } loops {
+      rt.kernel "y_kernel" [#rt.size<b=32>, #rt.size<h=128>] summed [false, false](%y, %x, %w) {
+      ^bb0(%b: index, %h: index, %to: …, %from: …, %by: …):
+        %0 = rt.load %from[%b, %h] by [128, 1]
+        %1 = rt.load %by[%h] by [1]
+        %2 = rt.compute "mul" %0, %1
+        rt.store %2 to %to[%b, %h] by [128, 1]
+      } {rt.name = ["b", "h", "y", "x", "w", "at", "row"]}
+    }
+    ```
+    In place of rt-make-loops, and last as it is. What comes after the report of the gradients' norm is `guarded`.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

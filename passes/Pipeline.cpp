@@ -25,17 +25,18 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
     return;
   manager.addPass(createFuse());
   manager.addPass(createLowerToRt());
-  manager.addPass(createSelectKernels());
+  manager.addPass(createSelectKernels({options.target == Target::Gpu}));
   manager.addPass(createPlanArenas());
   manager.addPass(createMoveMessages());
-  shapeProgram(manager);
+  shapeProgram(manager, options.target);
 }
 
-void echelon::shapeProgram(mlir::OpPassManager &manager) {
+void echelon::shapeProgram(mlir::OpPassManager &manager, Target target) {
+  const bool isGpu = target == Target::Gpu;
   manager.addPass(createOutlineUpdates());
   manager.addPass(createCutFunctions());
   manager.addPass(createNameSizes());
-  manager.addPass(createBindBuffers());
+  manager.addPass(createBindBuffers({!isGpu}));
   manager.addPass(createNameValues());
-  manager.addPass(createMakeLoops());
+  manager.addPass(isGpu ? createMakeKernels() : createMakeLoops());
 }

@@ -366,8 +366,8 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return check(isa<AllocOp>(op) && buffer(op->getResult(0)).count() == 1 && isa<UnitAttr>(value),
                  "a mark, on a buffer of one element");
   if (name == kName)
-    return check(isa<FunctionOp>(op) ? isTexts() : isa<StringAttr>(value),
-                 "a name, or those of a function's arguments");
+    return check(isa<FunctionOp, KernelOp>(op) ? isTexts() : isa<StringAttr>(value),
+                 "a name, or those of the arguments of a function or kernel");
   if (name == kStateBytes || name == kInputBytes || name == kWorkBytes)
     return check(isa<ModuleOp>(op) && isa<IntegerAttr>(value), "a number of bytes, on the module");
   return op->emitOpError() << "has an attribute " << name << ", which no pass says (ir/rt/Rt.h)";

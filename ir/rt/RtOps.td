@@ -335,5 +335,6 @@ def Rt_AlongOp : Rt_Scalar<"along"> {
 }
 
 include "ir/rt/RtLoops.td"
+include "ir/rt/RtGpu.td"
 
 #endif

@@ -17,12 +17,9 @@
 //         block += x[b, s]
 //       sum += block
 //     y[b] = sum
-#include "ir/rt/Rt.h"
-#include "mlir/IR/Builders.h"
-#include "passes/LocalNames.h"
+#include "passes/Nest.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_MAKELOOPS
@@ -31,47 +28,19 @@ namespace echelon {
 
 using namespace mlir;
 using namespace echelon;
-using ech::Axis;
 
 namespace {
 constexpr int64_t kSumBlock = 256; // floats, as in the runtime's sums
 constexpr int64_t kFewTerms = 5;   // that an expression may have within another one
 
-struct Loop {
-  std::string name;
-  int64_t size;
-  SmallVector<Axis> axes; // that it walks, slowest first
-};
-
-/// What a buffer is called, without what it is a member of.
-std::string bufferName(Value v) {
-  Operation *made = v.getDefiningOp();
-  if (auto member = made ? made->getAttrOfType<ArrayAttr>(rt::kMember) : ArrayAttr())
-    return identifier(cast<StringAttr>(member[1]).getValue());
-  if (auto view = dyn_cast_or_null<rt::ViewOp>(made); view && view.getOffset() == 0 && view.getIndices().empty())
-    return bufferName(view.getBase());
-  return nameOf(v);
-}
-
-class NestMaker {
+class NestMaker : Nest {
 public:
-  NestMaker(rt::FusedOp op, LocalNames &names)
-      : op(op), names(names), body(op.getBody().front()), b(op.getContext()), loc(b.getUnknownLoc()) {}
+  NestMaker(rt::FusedOp op, LocalNames &names) : Nest(op, names) {}
   void make();
 
 private:
   // what there is
-  void findLoops();
-  void findLevels();
-  int levelOf(ArrayRef<int64_t> strides) const;
-  bool mode(size_t output, StringRef name) { return cast<StringAttr>(op.getModes()[output]).getValue() == name; }
-  Value in(size_t input) { return op.getInputs()[input]; }
-  Value out(size_t output) { return op.getOutputs()[output]; }
-  Value yielded(size_t output) { return cast<rt::YieldOp>(body.getTerminator()).getValues()[output]; }
-  ArrayRef<int64_t> stridesOut(size_t output) { return strides[op.getInputs().size() + output]; }
-  bool isVariable(Value buffer) { return buffer.getDefiningOp() && buffer.getDefiningOp()->hasAttr(rt::kVariable); }
-  /// Whether the output is a sum over loops; whether over the innermost, so that a local variable can hold it.
-  bool isSum(size_t output) { return !mode(output, "store") && llvm::is_contained(stridesOut(output), 0); }
+  /// Whether the sum is over the innermost loops, so that a local variable can hold it.
   bool isInner(size_t output) { return isSum(output) && depth[output] < int(loops.size()); }
   int depthOfUse(size_t output) { return isSum(output) ? int(loops.size()) : depth[output]; }
   bool isUsedBelow(Value value, int level);
@@ -104,110 +73,18 @@ private:
   void beginRows();
   void makeLevel(int at);
   void declareAt(int at);
-  std::string nameFor(Value value);
   void nameOverwritten(int at);
   void nameInvariant(int at);
   void innermost(int at);
   void storeAt(size_t output);
   void finishLevel(int at);
-  Value scalar(Value inner);
-  int64_t leavesOf(Value inner);
-  Value load(size_t input);
-  void store(size_t output, Value value, bool adds);
-  /// An element by the loops that it depends on.
-  struct Place {
-    SmallVector<Value> indices;
-    SmallVector<int64_t> strides;
-  };
-  Place placeOf(ArrayRef<int64_t> all);
-  rt::SizeAttr sizeOf(const Loop &loop) { return rt::SizeAttr::get(b.getContext(), loop.axes); }
-  Value declare(Value made, const std::string &wanted);
   /// A loop around what `inside` makes.
   void inLoop(rt::LoopOp loop, const std::string &name, function_ref<void()> inside);
-  void setName(Operation *made, StringRef name) { made->setAttr(rt::kName, b.getStringAttr(name)); }
 
-  rt::FusedOp op;
-  LocalNames &names;
-  Block &body;
-  OpBuilder b;
-  Location loc;
-  SmallVector<Loop> loops;
-  SmallVector<SmallVector<int64_t>> strides; // of inputs, then outputs, one a loop
-  SmallVector<int> depth;                    // of outputs: loops that their place depends on (the innermost + 1)
-  llvm::StringMap<int> loopOf;               // of axes that positions are asked of
-  DenseMap<Value, int> levels;
-  SmallVector<Value> positions; // of the loops that are open
-  DenseMap<Value, Value> declared;
   SmallVector<Value> sums;   // variables of inner sums
   SmallVector<Value> blocks; // of one block of a long one
   SmallVector<Value> totals; // long sums over rows
 };
-
-void NestMaker::findLoops() {
-  SmallVector<Value> buffers(op.getInputs());
-  llvm::append_range(buffers, op.getOutputs());
-  strides.resize(buffers.size());
-  llvm::SmallDenseSet<StringRef> indexed;
-  for (auto along : body.getOps<rt::AlongOp>())
-    indexed.insert(along.getAxis());
-  bool lastIndexed = false;
-  for (auto [axis, size] : llvm::zip(op.getAxes(), op.getSizes())) {
-    StringRef name = cast<StringAttr>(axis).getValue();
-    bool isIndexed = indexed.contains(name);
-    if (size == 1) {
-      if (isIndexed)
-        loopOf[name] = -1;
-      continue;
-    }
-    Axis walked{cast<StringAttr>(axis), size};
-    SmallVector<int64_t> here = llvm::map_to_vector(buffers, [&](Value v) { return rt::buffer(v).strideOf(name); });
-    bool joins = !loops.empty() && !isIndexed && !lastIndexed;
-    for (size_t i = 0; joins && i < buffers.size(); ++i)
-      joins = strides[i].back() == here[i] * size;
-    if (joins) {
-      loops.back().size *= size;
-      loops.back().name = "";
-      loops.back().axes.push_back(walked);
-      for (size_t i = 0; i < buffers.size(); ++i)
-        strides[i].back() = here[i];
-    } else {
-      loops.push_back({size == rt::kAnyLength ? "" : name.str(), size, {walked}});
-      for (size_t i = 0; i < buffers.size(); ++i)
-        strides[i].push_back(here[i]);
-    }
-    if (isIndexed)
-      loopOf[name] = loops.size() - 1;
-    lastIndexed = isIndexed;
-  }
-  for (Loop &loop : loops)
-    loop.name = names.loopName(loop.name);
-  for (size_t o = 0; o < op.getOutputs().size(); ++o)
-    depth.push_back(levelOf(stridesOut(o)));
-}
-
-int NestMaker::levelOf(ArrayRef<int64_t> s) const {
-  for (size_t i = s.size(); i-- > 0;)
-    if (s[i] != 0)
-      return i + 1;
-  return 0;
-}
-
-void NestMaker::findLevels() {
-  for (size_t i = 0; i < op.getInputs().size(); ++i)
-    levels[body.getArgument(i)] = levelOf(strides[i]);
-  for (size_t i = 0; i < op.getNumbers().size(); ++i)
-    levels[body.getArgument(op.getInputs().size() + i)] = 0;
-  for (Operation &inner : body.without_terminator()) {
-    int at = 0;
-    if (auto along = dyn_cast<rt::AlongOp>(inner))
-      at = loopOf.lookup(along.getAxis()) + 1;
-    else
-      for (Value v : inner.getOperands())
-        if (!isa<IndexType>(v.getType()))
-          at = std::max(at, levels.lookup(v));
-    levels[inner.getResult(0)] = at;
-  }
-}
 
 bool NestMaker::isUsedBelow(Value value, int at) {
   return llvm::any_of(value.getUses(), [&](OpOperand &use) {
@@ -215,69 +92,6 @@ bool NestMaker::isUsedBelow(Value value, int at) {
       return depthOfUse(use.getOperandNumber()) > at;
     return levels.lookup(use.getOwner()->getResult(0)) > at;
   });
-}
-
-//===- scalars ---------------------------------------------------------------------------------------------------===//
-
-NestMaker::Place NestMaker::placeOf(ArrayRef<int64_t> all) {
-  Place place;
-  for (auto [position, stride] : llvm::zip(positions, all))
-    if (stride != 0) {
-      place.indices.push_back(position);
-      place.strides.push_back(stride);
-    }
-  return place;
-}
-
-Value NestMaker::load(size_t input) {
-  const Place place = placeOf(strides[input]);
-  return rt::LoadOp::create(b, loc, body.getArgument(input).getType(), in(input), place.indices, place.strides);
-}
-
-void NestMaker::store(size_t output, Value value, bool adds) {
-  const Place place = placeOf(stridesOut(output));
-  rt::StoreOp::create(b, loc, value, out(output), place.indices, place.strides, adds);
-}
-
-/// What the body computes, here: the variable that has it, or an expression.
-Value NestMaker::scalar(Value inner) {
-  if (Value known = declared.lookup(inner))
-    return known;
-  if (auto argument = dyn_cast<BlockArgument>(inner)) {
-    const size_t i = argument.getArgNumber();
-    if (i < op.getInputs().size())
-      return load(i);
-    Value number = op.getNumbers()[i - op.getInputs().size()];
-    if (number.getType() == inner.getType())
-      return number;
-    return rt::ComputeOp::create(b, loc, inner.getType(), "cast", ValueRange{number});
-  }
-  Operation *made = inner.getDefiningOp();
-  if (auto literal = dyn_cast<rt::LiteralOp>(made))
-    return rt::LiteralOp::create(b, loc, inner.getType(), literal.getValueAttr());
-  if (auto along = dyn_cast<rt::AlongOp>(made)) {
-    const int at = loopOf.lookup(along.getAxis());
-    return rt::PositionOp::create(b, loc, inner.getType(), at < 0 ? Value() : positions[at], along.getOffset());
-  }
-  auto compute = cast<rt::ComputeOp>(made);
-  auto operands = llvm::map_to_vector(compute.getOperands(), [&](Value v) { return scalar(v); });
-  return rt::ComputeOp::create(b, loc, inner.getType(), compute.getFunction(), operands);
-}
-
-/// How many elements and numbers the expression of a value has.
-int64_t NestMaker::leavesOf(Value inner) {
-  auto compute = declared.contains(inner) ? rt::ComputeOp() : inner.getDefiningOp<rt::ComputeOp>();
-  if (!compute)
-    return 1;
-  int64_t all = 0;
-  for (Value operand : compute.getOperands())
-    all += leavesOf(operand);
-  return all;
-}
-
-Value NestMaker::declare(Value made, const std::string &wanted) {
-  setName(made.getDefiningOp(), names.local(wanted));
-  return made;
 }
 
 /// Declares as variables the values of a level that are used more than once, that a deeper level uses, or that would
@@ -294,18 +108,6 @@ void NestMaker::declareAt(int at) {
       continue;
     declared[value] = declare(scalar(value), nameFor(value));
   }
-}
-
-/// The name that the spec gives a value, else that of the buffer it is stored to; "d_y_element" beside a buffer d_y.
-std::string NestMaker::nameFor(Value value) {
-  std::string name = rt::nameOf(value.getLoc()).str();
-  for (OpOperand &use : value.getUses())
-    if (name.empty() && isa<rt::YieldOp>(use.getOwner()) && !isSum(use.getOperandNumber()))
-      name = bufferName(out(use.getOperandNumber()));
-  auto isBuffers = [&](Value buffer) { return !isVariable(buffer) && nameOf(buffer) == name; };
-  return name.empty()                                                                          ? "value"
-         : llvm::any_of(op.getInputs(), isBuffers) || llvm::any_of(op.getOutputs(), isBuffers) ? name + "_element"
-                                                                                               : name;
 }
 
 /// What lies where an output does is read before any output is written there: with several outputs, the load of one

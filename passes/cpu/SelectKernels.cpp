@@ -70,9 +70,12 @@ struct CopyByBlocks : OpRewritePattern<rt::FusedOp> {
 };
 
 struct SelectKernels : echelon::impl::SelectKernelsBase<SelectKernels> {
+  using SelectKernelsBase::SelectKernelsBase;
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ChooseBlas, CopyByBlocks>(&getContext());
+    patterns.add<CopyByBlocks>(&getContext());
+    if (!isGpu)
+      patterns.add<ChooseBlas>(&getContext());
     walkAndApplyPatterns(getOperation(), std::move(patterns));
   }
 };

@@ -59,6 +59,24 @@ LogicalResult checkPlace(Operation *op, size_t indices, size_t strides) {
 LogicalResult LoadOp::verify() { return checkPlace(*this, getIndices().size(), getStrides().size()); }
 LogicalResult StoreOp::verify() { return checkPlace(*this, getIndices().size(), getStrides().size()); }
 
+LogicalResult SumOp::verify() { return checkPlace(*this, getIndices().size(), getStrides().size()); }
+
+LogicalResult KernelOp::verifyRegions() {
+  if (getSizes().size() != getSummed().size())
+    return emitOpError() << "says of each loop whether it is summed over";
+  Block &body = getBody().front();
+  const size_t loops = getSizes().size();
+  if (body.getNumArguments() != loops + getNumOperands())
+    return emitOpError() << "has one block argument for each loop, each buffer and each number";
+  for (BlockArgument argument : body.getArguments())
+    if (const size_t i = argument.getArgNumber();
+        i < loops ? !argument.getType().isIndex() : argument.getType() != getOperand(i - loops).getType())
+      return emitOpError() << "has positions, then what it is given, as block arguments";
+  if (!sums() && !body.getOps<SumOp>().empty())
+    return emitOpError() << "sums over no loop";
+  return success();
+}
+
 LogicalResult LoopOp::verify() {
   if (bool(getStart()) != bool(getEnd()))
     return emitOpError() << "has a start and an end, or neither";

@@ -230,7 +230,7 @@ rt.function @train {
 // -----
 
 rt.function @train {
-  // expected-error @+1 {{has an attribute rt.name that is not a name, or those of a function's arguments}}
+  // expected-error @+1 {{has an attribute rt.name that is not a name, or those of the arguments of a function or kernel}}
   %x = rt.alloc work {rt.name = 3} : !rt.buffer<[a=2], f32>
 }
 
@@ -310,5 +310,67 @@ rt.function @train {
       ^bb0(%j: index):
       }
     }
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    // expected-error @+1 {{says of each loop whether it is summed over}}
+    rt.kernel "x_kernel" [#rt.size<a=2>] summed [] (%x) {
+    ^bb0(%i: index, %to: !rt.buffer<[a=2], f32>):
+    } : !rt.buffer<[a=2], f32>
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    // expected-error @+1 {{has one block argument for each loop, each buffer and each number}}
+    rt.kernel "x_kernel" [#rt.size<a=2>] summed [false] (%x) {
+    ^bb0(%i: index):
+    } : !rt.buffer<[a=2], f32>
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    // expected-error @+1 {{has positions, then what it is given, as block arguments}}
+    rt.kernel "x_kernel" [#rt.size<a=2>] summed [false] (%x) {
+    ^bb0(%i: index, %to: !rt.buffer<[a=3], f32>):
+    } : !rt.buffer<[a=2], f32>
+  } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  rt.fused ["a"] = [2](%x) -> ["store"](%x) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    // expected-error @+1 {{sums over no loop}}
+    rt.kernel "x_kernel" [#rt.size<a=2>] summed [false] (%x) {
+    ^bb0(%i: index, %to: !rt.buffer<[a=2], f32>):
+      %e = rt.load %to[%i] by [1] : !rt.buffer<[a=2], f32> -> f32
+      rt.sum %e to %to[%i] by [1] : f32, !rt.buffer<[a=2], f32>
+    } : !rt.buffer<[a=2], f32>
   } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
 }
