@@ -1,5 +1,5 @@
 #include "codegen/Calls.h"
-#include "codegen/cpu/Loops.h"
+#include "codegen/Target.h"
 #include "ir/ech/SourcePlace.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -9,25 +9,6 @@ using namespace echelon;
 using namespace echelon::codegen;
 
 namespace {
-void spell(rt::InvokeOp op, Printer &printer) {
-  SmallVector<std::string> arguments;
-  auto operands = op.getOperands().begin();
-  for (Type type : op.function().getBody().getArgumentTypes()) {
-    if (type.isIndex()) {
-      auto row = llvm::find_if(op.getOperands(), [&](Value v) {
-        auto buffer = dyn_cast<rt::Buffer>(v.getType());
-        return buffer && buffer.count() == static_cast<int64_t>(op.getCount());
-      });
-      arguments.push_back(printer.size(rt::buffer(*row).getAxes()));
-      continue;
-    }
-    Value operand = *operands++;
-    arguments.push_back(isa<rt::Buffer>(operand.getType()) && !isa<rt::Buffer>(type) ? printer.element(operand)
-                                                                                     : printer.name(operand));
-  }
-  printer.call(op, op.getCallee(), arguments);
-}
-
 /// A number of elements by the axes of a dense buffer that multiply to it, first or last ones; a number where none do.
 std::string elements(int64_t n, ArrayRef<Value> buffers, bool areFirst, Printer &printer) {
   for (Value v : buffers) {
@@ -73,20 +54,8 @@ void spell(rt::CollectiveOp op, Printer &printer) {
   printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str());
 }
 
-void spell(rt::ReportOp op, Printer &printer) {
-  const std::string place = ech::sourcePlace(op.getLoc());
-  printer.call(op, "r.report", {std::to_string(op.getSlot()), printer.element(op.getValue())},
-               (place.empty() ? "" : place + "  ") + op.getName().str());
-  if (op.getKind() == ech::stringifyReportKind(ech::ReportKind::Norm)) {
-    printer.line("if (r.isBroken())");
-    printer.line("  return; // a loss or the norm is not finite: nothing is updated");
-  }
-}
-
 void spell(rt::TicketsOp op, Printer &printer) { printer.tickets(op.getTickets(), op.getCount()); }
 void spell(rt::WaitOp op, Printer &printer) { printer.call(op, "wait", {printer.name(op.getTicket())}); }
-void spell(rt::ProgressOp op, Printer &printer) { printer.line(op.getLooks() ? "r.look();" : "progress(r);"); }
-void spell(rt::FusedOp op, Printer &printer) { cpu::spellLoops(op, printer); }
 } // namespace
 
 void codegen::spell(rt::OffsetOp op, Printer &printer) {
@@ -121,8 +90,11 @@ void codegen::spell(rt::ForOp op, Printer &printer, function_ref<void(Block &)> 
 
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case<rt::InvokeOp, rt::CollectiveOp, rt::ReportOp, rt::TicketsOp, rt::WaitOp, rt::ProgressOp, rt::FusedOp>(
-          [&](auto typed) { ::spell(typed, printer); })
+      .Case<rt::CollectiveOp, rt::TicketsOp, rt::WaitOp>([&](auto typed) { ::spell(typed, printer); })
+      .Case<rt::InvokeOp>([&](auto call) { printer.target().invoke(call, printer); })
+      .Case<rt::ReportOp>([&](auto report) { printer.target().report(report, printer); })
+      .Case<rt::ProgressOp>([&](auto progress) { printer.target().progress(progress, printer); })
+      .Case<rt::FusedOp>([&](auto nest) { printer.target().nest(nest, printer); })
       .Case<rt::ForOp>([&](auto loop) { codegen::spell(loop, printer, [&](Block &body) { printer.block(body); }); })
-      .Default([&](Operation *kernel) { printer.kernel(kernel); });
+      .Default([&](Operation *kernel) { printer.target().kernel(kernel, printer); });
 }

@@ -45,8 +45,8 @@ std::string sourceText(Attribute attribute) {
 
 class Tables {
 public:
-  Tables(ModuleOp module, raw_ostream &os, bool profile)
-      : module(module), symbols(module), mesh(dist::meshOf(module)), os(os), profile(profile) {}
+  Tables(ModuleOp module, const codegen::Target &target, raw_ostream &os, bool profile)
+      : module(module), target(target), symbols(module), mesh(dist::meshOf(module)), os(os), profile(profile) {}
   void print();
 
 private:
@@ -73,6 +73,7 @@ private:
   void partialFunctions();
 
   ModuleOp module;
+  const codegen::Target &target;
   SymbolTable symbols;
   dist::MeshAttr mesh;
   raw_ostream &os;
@@ -346,20 +347,24 @@ void Tables::print() {
   os << "  p.plan =" << linesOf(programCost(module, static_cast<bool>(checkpoint)).text(), 6) << ";\n";
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train"))
-    field("step", "step");
+    field("step", target.entry("step", true));
   for (const codegen::StepFunction &f : codegen::kStepFunctions)
     if (SymbolTable::lookupSymbolIn(module, f.step))
-      field(f.member, f.function);
+      field(f.member, target.entry(f.function, f.takesRate));
   if (SymbolTable::lookupSymbolIn(module, "evaluate")) {
-    field("evaluateBegin", "evaluate_begin");
-    field("evaluateBatch", "evaluate_batch");
-    field("evaluateEnd", "evaluate_end");
+    field("evaluateBegin", target.entry("evaluate_begin", false));
+    field("evaluateBatch", target.entry("evaluate_batch", false));
+    field("evaluateEnd", target.entry("evaluate_end", false));
   }
   field("learningRate", "learning_rate");
+  if (target.hasDevice())
+    field("device", "device");
   if (profile)
     field("profiled", "profiled");
   os << "  return p;\n}\n";
 }
 } // namespace
 
-void codegen::printDescription(ModuleOp module, raw_ostream &os, bool profile) { Tables(module, os, profile).print(); }
+void codegen::printDescription(ModuleOp module, const Target &target, raw_ostream &os, bool profile) {
+  Tables(module, target, os, profile).print();
+}

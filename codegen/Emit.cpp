@@ -3,6 +3,8 @@
 #include "codegen/Description.h"
 #include "codegen/Functions.h"
 #include "codegen/Text.h"
+#include "codegen/cpu/Cpu.h"
+#include "codegen/cuda/Cuda.h"
 #include "ir/dist/State.h"
 #include "ir/run/Run.h"
 #include "passes/cost/ProgramCost.h"
@@ -33,7 +35,7 @@ void printHeader(ModuleOp module, run::TrainOp train, raw_ostream &os) {
 }
 
 /// Whether the module says all that a program is printed from.
-LogicalResult check(ModuleOp module) {
+LogicalResult check(ModuleOp module, bool isGpu) {
   if (!run::only<run::TrainOp>(module))
     return module.emitError() << "has no run.train; a program needs one";
   for (auto line : module.getOps<run::OptimizeOp>())
@@ -48,10 +50,11 @@ LogicalResult check(ModuleOp module) {
     if (input.getPlace() != static_cast<uint64_t>(-1) && !input->hasAttr(rt::kPlaces))
       return input.emitOpError() << "has no place in memory; run rt-plan-arenas";
   return failure(module
-                     .walk([](Operation *op) -> WalkResult {
+                     .walk([isGpu](Operation *op) -> WalkResult {
                        if (auto nest = dyn_cast<rt::FusedOp>(op); nest && nest.getLoops().empty())
-                         return nest.emitOpError() << "has no loops to print; run rt-make-loops";
-                       if (auto product = dyn_cast<rt::GemmOp>(op); product && !product.getBlas())
+                         return nest.emitOpError() << (isGpu ? "has no kernels to print; run rt-make-kernels"
+                                                             : "has no loops to print; run rt-make-loops");
+                       if (auto product = dyn_cast<rt::GemmOp>(op); product && !isGpu && !product.getBlas())
                          return product.emitOpError() << "has no library to call; run rt-select-kernels";
                        return WalkResult::advance();
                      })
@@ -59,17 +62,22 @@ LogicalResult check(ModuleOp module) {
 }
 } // namespace
 
-LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &sources, raw_ostream &os, bool profile) {
-  if (failed(check(module)))
+LogicalResult echelon::emitProgram(ModuleOp module, Target target, const frontend::SourceManager &sources,
+                                   raw_ostream &os, bool profile) {
+  const bool isGpu = target == Target::Gpu;
+  if (failed(check(module, isGpu)))
     return failure();
   SizeTable sizes(module);
   Structs structs(module);
   SourceLines lines(sources);
   Probes probes;
-  const Text text{sizes, structs, lines, profile ? &probes : nullptr};
+  const std::unique_ptr<codegen::Target> printed =
+      isGpu ? std::unique_ptr<codegen::Target>(std::make_unique<Cuda>()) : std::make_unique<Cpu>();
+  const Text text{sizes, structs, lines, *printed, profile ? &probes : nullptr};
   std::string functions; // printed after the sizes and probes that they ask for
   llvm::raw_string_ostream body(functions);
   structs.print(sizes, body);
+  printed->printKernels(module, text, body);
   for (auto function : module.getOps<rt::FunctionOp>()) {
     if (function.getSymName() == "train")
       printTraining(function, text, body);
@@ -79,17 +87,17 @@ LogicalResult echelon::emitCpp(ModuleOp module, const frontend::SourceManager &s
              row != std::end(kStepFunctions))
       printOnce(function, *row, text, body);
     else
-      printRule(function, text, body);
+      printed->rule(function, text, body);
   }
   printHeader(module, run::only<run::TrainOp>(module), os);
-  os << "#include \"runtime/Runtime.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <limits>\n\n"
-     << "using namespace echelon::runtime;\n\nnamespace {\n\n";
+  printed->printIncludes(os);
+  os << "\nnamespace {\n\n";
   sizes.print(os);
   printSchedules(module, os);
   if (profile)
     probes.print(os);
   os << functions;
-  printDescription(module, os, profile);
+  printDescription(module, *printed, os, profile);
   os << "\n} // namespace\n\nint main(int argc, char **argv) { return run_program(describe(), argc, argv); }\n";
   return success();
 }

@@ -42,6 +42,13 @@ bool uses(ArrayRef<Operation *> ops, function_ref<bool(Value)> wanted) {
   return found;
 }
 
+/// The parameter of a step for the learning rate, with a name where it is used.
+std::string rateOf(ArrayRef<Operation *> ops, const Text &text) {
+  if (!text.target.takesRate())
+    return "";
+  return uses(ops, isRate) ? ", double lr" : ", double /*lr*/";
+}
+
 class Training {
 public:
   Training(rt::FunctionOp train, const Text &text, raw_ostream &os)
@@ -50,7 +57,7 @@ public:
   void print() {
     const bool hasMessages = printMessages();
     SmallVector<Operation *> all = operationsOf(train);
-    step.open(uses(all, isRate) ? "void step(Rank &r, double lr) {" : "void step(Rank &r, double /*lr*/) {");
+    step.open("void step(Rank &r" + rateOf(all, text) + ") {");
     if (hasMessages)
       step.line("Messages messages;");
     calls(train.getBody().front(), {});
@@ -97,7 +104,7 @@ private:
       parameters.push_back("Messages &messages");
       arguments.push_back("messages");
     }
-    if (uses(ops, isRate)) {
+    if (text.target.takesRate() && uses(ops, isRate)) {
       parameters.push_back("double lr");
       arguments.push_back("lr");
     }
@@ -141,37 +148,12 @@ void codegen::printTraining(rt::FunctionOp train, const Text &text, raw_ostream 
   Training(train, text, os).print();
 }
 
-void codegen::printRule(rt::FunctionOp rule, const Text &text, raw_ostream &os) {
-  DenseSet<Value> written;
-  rule.walk([&](rt::FusedOp loop) { written.insert(loop.getOutputs().begin(), loop.getOutputs().end()); });
-  SmallVector<std::string> parameters;
-  std::string length;
-  for (Value argument : rule.getBody().getArguments()) {
-    if (argument.getType().isIndex())
-      length = nameOf(argument);
-    auto buffer = dyn_cast<rt::Buffer>(argument.getType());
-    Type type = buffer ? buffer.getElement() : argument.getType();
-    std::string spelled = type.isIndex() ? "int64_t" : rt::storedAs(type).str();
-    parameters.push_back((buffer && !written.contains(argument) ? "const " : "") + spelled + (buffer ? " *" : " ") +
-                         nameOf(argument));
-  }
-  os << "/// The update of one parameter, of " << length << " elements on this rank.\n";
-  Printer printer = text.printer();
-  printer.probes = nullptr; // its calls are measured
-  SmallVector<Operation *> ops = operationsOf(rule);
-  printer.function(filled(("void " + rule.getSymName() + "(").str(), parameters, ") {", 0), [&] {
-    for (Operation *op : ops)
-      printer.operation(*op);
-  });
-  os << printer.text() << "\n";
-}
-
 void codegen::printOnce(rt::FunctionOp step, const StepFunction &as, const Text &text, raw_ostream &os) {
   Printer printer = text.printer();
   printer.probes = nullptr;
   os << "/// " << as.what << "\n";
   SmallVector<Operation *> ops = operationsOf(step);
-  const StringRef rate = !as.takesRate ? "" : uses(ops, isRate) ? ", double lr" : ", double /*lr*/";
+  const std::string rate = as.takesRate ? rateOf(ops, text) : "";
   printer.function(("void " + as.function + "(Rank &r" + rate + ") {").str(), [&] {
     for (Operation *op : ops)
       printer.operation(*op);

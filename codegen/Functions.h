@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/Printer.h"
 #include "codegen/StepFunctions.h"
+#include "codegen/Target.h"
 
 namespace echelon::codegen {
 
@@ -10,12 +11,11 @@ struct Text {
   SizeTable &sizes;
   const Structs &structs;
   const SourceLines &sources;
+  Target &target;
   Probes *probes; ///< null: the program is not profiled
-  Printer printer() const { return {sizes, structs, sources, probes}; }
+  Printer printer() const { return {sizes, structs, sources, target, probes}; }
 };
 
-/// A rule of the update.
-void printRule(rt::FunctionOp rule, const Text &text, llvm::raw_ostream &os);
 /// The functions of a training step, and `step`, which calls them.
 void printTraining(rt::FunctionOp train, const Text &text, llvm::raw_ostream &os);
 /// A step that is one function of this name.

@@ -1,8 +1,9 @@
 // Lines of functions.
 #include "codegen/Printer.h"
 #include "codegen/Calls.h"
+#include "codegen/Kernels.h"
+#include "codegen/Target.h"
 #include "codegen/Text.h"
-#include "codegen/cpu/Kernels.h"
 #include "ir/ech/SourcePlace.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -108,13 +109,16 @@ void Printer::close() {
 
 void Printer::function(const Twine &head, llvm::function_ref<void()> body) {
   used.clear();
+  heads.clear();
   open(head);
   const size_t begin = written.size();
   body();
   std::string structs;
   for (const Group &group : groups())
     if (used.contains(group.type))
-      structs += ("  const " + group.type + " " + group.variable + "{r};\n").str();
+      structs += ("  const " + group.type + " " + ownTarget.variableOf(group) + "{r};\n").str();
+  for (const std::string &head : heads)
+    structs += "  " + head + "\n";
   written.insert(begin, structs);
   close();
 }
@@ -127,11 +131,6 @@ void Printer::call(Operation *op, StringRef head, ArrayRef<std::string> argument
     wrap(remark);
   write(0, text);
   count(1);
-}
-
-void Printer::kernel(Operation *op) {
-  const cpu::Call made = cpu::callOf(op, *this);
-  call(op, made.function, made.arguments, "");
 }
 
 std::string Printer::place(Operation *op) {
@@ -242,7 +241,7 @@ std::string Printer::member(Operation *op) {
   if (type == "Messages")
     return "messages." + cast<StringAttr>(parts[1]).str();
   used.insert(type);
-  std::string text = (groupOf(type).variable + "." + Structs::path(parts)).str();
+  std::string text = (ownTarget.variableOf(groupOf(type)) + "." + Structs::path(parts)).str();
   auto view = dyn_cast<rt::ViewOp>(op);
   auto position = op->getAttrOfType<IntegerAttr>(rt::kPosition);
   if (!view || !position)
@@ -281,7 +280,7 @@ void Printer::declare(Value value) {
       text += " + " + name(index) + (factor == 1 ? "" : " * " + std::to_string(factor));
     line((constant ? "const " : "") + rt::storedAs(rt::buffer(value).getElement()) + " *" + own + " = " + text + ";");
   } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
-    line((number.getType().isF64() ? "const double " : "const int64_t ") + own + " = " + cpu::textOf(number) + ";");
+    line((number.getType().isF64() ? "const double " : "const int64_t ") + own + " = " + textOf(number) + ";");
   }
 }
 
@@ -291,8 +290,8 @@ std::string Printer::name(Value value) {
   Operation *op = value.getDefiningOp();
   if (op->hasAttr(rt::kMember))
     return member(op);
-  if (auto number = dyn_cast<rt::NumberOp>(op); number && cpu::isInline(number))
-    return cpu::textOf(number);
+  if (auto number = dyn_cast<rt::NumberOp>(op); number && isInline(number))
+    return textOf(number);
   if (auto view = dyn_cast<rt::ViewOp>(op); view && view.getOffset() == 0 && view.getIndices().empty())
     return name(view.getBase());
   if (declared.contains(value) || op->hasAttr(rt::kVariable))

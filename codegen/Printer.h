@@ -21,11 +21,16 @@ private:
   const frontend::SourceManager &sources;
 };
 
-/// One function's text. What an operation says is written by Calls.h and the target's files, in terms of this.
+class Target;
+
+/// One function's text. What an operation says is written by Calls.h and the target, in terms of this.
 class Printer {
 public:
-  Printer(SizeTable &sizes, const Structs &structs, const SourceLines &sources, Probes *probes = nullptr)
-      : probes(probes), sizes(sizes), structs(structs), sourceLines(sources) {}
+  Printer(SizeTable &sizes, const Structs &structs, const SourceLines &sources, Target &target,
+          Probes *probes = nullptr)
+      : probes(probes), sizes(sizes), structs(structs), sourceLines(sources), ownTarget(target) {}
+
+  Target &target() { return ownTarget; }
 
   /// What the program calls a buffer, number, position or ticket. Declares it, where that is still to be done, before
   /// what is written next.
@@ -43,8 +48,6 @@ public:
   /// `head(arguments…);` with line breaks where needed, after a comment: the remark, or the operation's source line.
   void call(mlir::Operation *op, llvm::StringRef head, llvm::ArrayRef<std::string> arguments,
             llvm::StringRef remark = "");
-  /// A kernel, as the target calls it.
-  void kernel(mlir::Operation *op);
   /// The operation's place in the source, as a string literal: "mlp.ech:33"; empty where that is not known.
   std::string place(mlir::Operation *op);
   /// One line, indented; `open` ends with a brace and indents what follows, `close` closes it.
@@ -62,6 +65,11 @@ public:
   void operation(mlir::Operation &op);
   /// Prints a function: `head`, the structs that it uses, made of `r`, and what `body` prints.
   void function(const llvm::Twine &head, llvm::function_ref<void()> body);
+  /// The function begins with this line.
+  void begin(llvm::StringRef line) {
+    if (!llvm::is_contained(heads, line))
+      heads.push_back(line.str());
+  }
   /// The text so far.
   const std::string &text() const { return written; }
   /// Where the program is to be profiled, else null.
@@ -92,7 +100,9 @@ private:
   std::string written;
   llvm::SmallVector<Scope> scopes;
   llvm::DenseSet<mlir::Value> declared;
+  Target &ownTarget;
   llvm::StringSet<> used; // structs
+  llvm::SmallVector<std::string> heads;
   std::string lastSource;
 };
 

@@ -50,7 +50,7 @@ Printed print(const std::string &ir, bool profile = false) {
   frontend::SourceManager sources;
   Printed printed;
   llvm::raw_string_ostream os(printed.text);
-  EXPECT_TRUE(mlir::succeeded(emitCpp(*module, sources, os, profile)));
+  EXPECT_TRUE(mlir::succeeded(emitProgram(*module, Target::Cpu, sources, os, profile)));
   printed.plan = programCost(*module);
   printed.saving = programCost(*module, true);
   return printed;

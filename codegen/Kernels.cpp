@@ -1,4 +1,4 @@
-#include "codegen/cpu/Kernels.h"
+#include "codegen/Kernels.h"
 #include "codegen/Expression.h"
 #include "codegen/Text.h"
 #include "ir/ech/Build.h"
@@ -27,7 +27,7 @@ std::string real(double x, MLIRContext *context) { return literal(x, Float64Type
 /// Fills the arguments of a call, in the order of the runtime's function.
 class Arguments {
 public:
-  Arguments(cpu::Call &call, Printer &printer) : call(call), printer(printer) {}
+  Arguments(Call &call, Printer &printer) : call(call), printer(printer) {}
   Arguments &operator<<(Value v) { return *this << (v ? printer.name(v) : std::string("nullptr")); }
   Arguments &operator<<(ValueRange values) {
     for (Value v : values)
@@ -53,7 +53,7 @@ public:
   std::string name(Value v) { return printer.name(v); }
 
 private:
-  cpu::Call &call;
+  Call &call;
   Printer &printer;
 };
 
@@ -76,14 +76,17 @@ void spell(rt::CopyStridedOp op, Arguments &to) {
   to << op.getY() << braced(toStrides) << op.getX() << braced(strides) << braced(sizes);
 }
 void spell(rt::GemmOp op, Arguments &to) {
-  const std::string library = "Blas::" + rt::stringifyBlas(*op.getBlas()).str();
+  auto library = [&] { // of a CPU
+    if (op.getBlas())
+      to << "Blas::" + rt::stringifyBlas(*op.getBlas()).str();
+  };
   to << op.getC() << op.getA() << op.getB() << op.getM() << op.getN() << op.getK()
      << std::string("Form::") + (op.getTransA() ? "t" : "n") + (op.getTransB() ? "t" : "n");
   const bool isDense = op.getLda().count() == (op.getTransA() ? op.getM() : op.getK()).count() &&
                        op.getLdb().count() == (op.getTransB() ? op.getK() : op.getN()).count() &&
                        op.getLdc().count() == op.getN().count();
   if (isDense && op.getBatch().empty()) {
-    to << library;
+    library();
     if (op.getAdds())
       to << "1.0";
     return;
@@ -91,7 +94,8 @@ void spell(rt::GemmOp op, Arguments &to) {
   to << op.getLda() << op.getLdb() << op.getLdc();
   if (!op.getBatch().empty())
     to << grouped(op.getBatch(), 4);
-  to << "1.0" << (op.getAdds() ? "1.0" : "0.0") << library;
+  to << "1.0" << (op.getAdds() ? "1.0" : "0.0");
+  library();
 }
 
 /// The first and one past the last position of each gathered axis that this rank holds.
@@ -355,9 +359,11 @@ std::string functionOf(rt::PoolGradOp op) { return op.getIndex() ? "maxpool_grad
 template <typename Op> std::string functionOf(Op op) { return rt::kernelName(op); }
 } // namespace
 
-cpu::Call cpu::callOf(Operation *kernel, Printer &printer) {
+Call codegen::callOf(Operation *kernel, Printer &printer, StringRef first) {
   Call call;
   Arguments to(call, printer);
+  if (!first.empty())
+    to << first.str();
   auto squares = dyn_cast<rt::AddSquaresOp>(kernel);
   llvm::TypeSwitch<Operation *>(kernel)
       .Case<rt::FillOp, rt::CopyStridedOp, rt::GemmOp, rt::GatherOp, rt::ScatterAddOp, rt::RandomOp, rt::ReduceOp,
@@ -373,7 +379,7 @@ cpu::Call cpu::callOf(Operation *kernel, Printer &printer) {
   return call;
 }
 
-std::string cpu::textOf(rt::NumberOp number) {
+std::string codegen::textOf(rt::NumberOp number) {
   switch (number.getKind()) {
   case rt::Number::LearningRate:
     return number.getOf() ? "learning_rate_" + std::to_string(*number.getOf()) + "(r.step())" : "lr";
@@ -404,7 +410,7 @@ std::string cpu::textOf(rt::NumberOp number) {
   llvm_unreachable("of all kinds");
 }
 
-bool cpu::isInline(rt::NumberOp number) {
+bool codegen::isInline(rt::NumberOp number) {
   return number.getKind() == rt::Number::ValidSamples ||
          (number.getKind() == rt::Number::LearningRate && !number.getOf());
 }

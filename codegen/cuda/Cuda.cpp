@@ -1,0 +1,113 @@
+#include "codegen/cuda/Cuda.h"
+#include "codegen/Functions.h"
+#include "codegen/Kernels.h"
+#include "codegen/cuda/Kernels.h"
+#include "ir/ech/SourcePlace.h"
+#include "passes/Identifier.h"
+#include "passes/LocalNames.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::codegen;
+
+void Cuda::printIncludes(raw_ostream &os) const {
+  os << "#include \"runtime/cuda/Runtime.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <limits>\n\n"
+     << "using namespace echelon::cuda;\n";
+}
+
+//===- numbers ---------------------------------------------------------------------------------------------------===//
+
+bool Cuda::isOfStep(Value value) {
+  auto number = value.getDefiningOp<rt::NumberOp>();
+  return number && number.getType().isF64() && number.getKind() != rt::Number::IsFirst;
+}
+
+StringRef Cuda::nameOf(rt::NumberOp number) const {
+  const std::string text = textOf(number);
+  return llvm::find_if(numbers, [&](const Number &known) { return known.text == text; })->name;
+}
+
+void Cuda::findNumbers(ModuleOp module) {
+  llvm::StringSet<> taken = constantsOf(module);
+  module.walk([&](rt::NumberOp number) {
+    const std::string text = textOf(number);
+    if (!isOfStep(number) || number.use_empty() ||
+        llvm::any_of(numbers, [&](const Number &known) { return known.text == text; }))
+      return;
+    std::string wanted = text == "lr" ? text : echelon::nameOf(number.getResult());
+    numbers.push_back(
+        {text, text == "lr" ? text : uniqueName(wanted, [&](StringRef name) { return !taken.insert(name).second; })});
+  });
+}
+
+void Cuda::printNumbers(raw_ostream &os) const {
+  if (numbers.empty())
+    return;
+  os << "/// What changes from step to step. Kernels read it from the device, so that a captured step sees it anew.\n"
+     << "struct Numbers {\n";
+  for (const Number &number : numbers)
+    os << "  double " << number.name << ";\n";
+  os << "};\n\nNumbers numbers(const Host &r, double lr) {\n  (void)lr;\n  Numbers now{};\n";
+  for (const Number &number : numbers)
+    os << "  now." << number.name << " = " << number.text << ";\n";
+  os << "  return now;\n}\n\n";
+}
+
+void Cuda::printKernels(ModuleOp module, const Text &text, raw_ostream &os) {
+  findNumbers(module);
+  printNumbers(os);
+  llvm::StringSet<> printed;
+  module.walk<WalkOrder::PreOrder>([&](rt::KernelOp kernel) {
+    if (!printed.insert(kernel.getName()).second)
+      return;
+    Printer printer = text.printer();
+    printer.probes = nullptr;
+    cuda::printKernel(kernel, *this, printer);
+    os << printer.text() << "\n";
+  });
+}
+
+std::string Cuda::entry(StringRef function, bool takesRate) const {
+  const std::string rate = takesRate ? "lr" : "0";
+  return ("[](Host &r" + Twine(takesRate ? ", double lr" : "") + ") { run(r, " +
+          (numbers.empty() ? "" : "numbers(r, " + rate + "), ") + function + "); }")
+      .str();
+}
+
+//===- calls -----------------------------------------------------------------------------------------------------===//
+
+void Cuda::kernel(Operation *op, Printer &printer) {
+  Call made = callOf(op, printer, "r");
+  if (auto conv = dyn_cast<rt::ConvOp>(op); conv && conv.getScratch()) // what a CPU's kernel wants; a rank has scratch
+    made.arguments.pop_back_n(2);
+  printer.call(op, made.function, made.arguments);
+}
+
+void Cuda::nest(rt::FusedOp op, Printer &printer) {
+  for (auto kernel : op.getLoops().getOps<rt::KernelOp>())
+    cuda::printLaunch(op, kernel, kernel.getOperands(), *this, printer);
+}
+
+void Cuda::invoke(rt::InvokeOp op, Printer &printer) {
+  rt::FunctionOp rule = op.function();
+  auto nest = *rule.getBody().getOps<rt::FusedOp>().begin();
+  auto kernel = *nest.getLoops().getOps<rt::KernelOp>().begin();
+  // its arguments stand for what it is invoked on; its length is none of the operands
+  SmallVector<Value> given;
+  for (Value operand : kernel.getOperands()) {
+    size_t at = 0;
+    for (Value argument : rule.getBody().getArguments()) {
+      if (argument == operand)
+        break;
+      at += !argument.getType().isIndex();
+    }
+    given.push_back(op.getOperands()[at]);
+  }
+  cuda::printLaunch(op, kernel, given, *this, printer);
+}
+
+void Cuda::report(rt::ReportOp op, Printer &printer) {
+  const std::string place = ech::sourcePlace(op.getLoc());
+  printer.call(op, "r.report", {std::to_string(op.getSlot()), printer.name(op.getValue())},
+               (place.empty() ? "" : place + "  ") + op.getName().str());
+}
