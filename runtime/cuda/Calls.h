@@ -1,0 +1,69 @@
+// Calls of programs whose kernels need more than the stream: products their plans, others memory to work in.
+#pragma once
+#include "runtime/cuda/Attention.h"
+#include "runtime/cuda/Conv.h"
+#include "runtime/cuda/Finite.h"
+#include "runtime/cuda/Gather.h"
+#include "runtime/cuda/Rank.h"
+
+#include <initializer_list>
+
+namespace echelon::cuda {
+
+template <typename C, typename T, typename... More>
+void gemm(Rank &r, C *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, More... more) {
+  gemm(static_cast<Blas &>(r), static_cast<Stream>(r), c, a, b, m, n, k, form, more...);
+}
+template <typename C, typename T>
+void gemm_batched(Rank &r, C *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda,
+                  int64_t ldb, int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta) {
+  gemm_batched(static_cast<Blas &>(r), static_cast<Stream>(r), c, a, b, m, n, k, form, lda, ldb, ldc, batch, alpha,
+               beta);
+}
+
+template <typename T>
+void scatter_add_rows(Rank &r, T *table, const T *d, const int32_t *index, int64_t count, int64_t width, int32_t lo,
+                      int32_t hi) {
+  scatter_add_rows(static_cast<Stream>(r), table, d, index, count, width, lo, hi,
+                   r.scratch<std::byte>(scatter_scratch(count)));
+}
+template <typename T>
+void scatter_add(Rank &r, T *source, const T *d, std::initializer_list<GatherDim> dims,
+                 std::initializer_list<GatherIndex> indices) {
+  scatter_add(static_cast<Stream>(r), source, d, dims, indices, r.scratch<std::byte>(scatter_scratch(dims, indices)));
+}
+
+template <typename T> void conv(Rank &r, T *y, const T *x, const T *w, const ConvShape &shape) {
+  const int64_t count = conv_scratch(shape, ConvKind::forward);
+  conv(static_cast<Blas &>(r), static_cast<Stream>(r), y, x, w, shape, r.scratch<T>(count), count);
+}
+template <typename T> void conv_grad_data(Rank &r, T *dx, const T *dy, const T *w, const ConvShape &shape) {
+  const int64_t count = conv_scratch(shape, ConvKind::gradData);
+  conv_grad_data(static_cast<Blas &>(r), static_cast<Stream>(r), dx, dy, w, shape, r.scratch<T>(count), count);
+}
+template <typename T> void conv_grad_weights(Rank &r, T *dw, const T *x, const T *dy, const ConvShape &shape) {
+  const int64_t count = conv_scratch(shape, ConvKind::gradWeights);
+  conv_grad_weights(static_cast<Blas &>(r), static_cast<Stream>(r), dw, x, dy, shape, r.scratch<T>(count), count);
+}
+
+template <typename T>
+void attention_grad(Rank &r, T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const Wide<T> *maximum,
+                    const Wide<T> *sum, const T *q, const T *k, const T *v, const AttentionShape &shape,
+                    const AttentionStrides &strides, const AttentionStrides &grads, const uint8_t *mask = nullptr,
+                    const T *bias = nullptr) {
+  attention_grad(static_cast<Stream>(r), dq, dk, dv, dbias, dout, out, maximum, sum, q, k, v, shape, strides, grads,
+                 mask, bias, r.scratch<Wide<T>>(attention_grad_scratch(shape, grads)));
+}
+
+template <typename T> const double *add_squares(Rank &r, double *sum, const T *x, int64_t n, double weight = 1) {
+  add_squares(static_cast<Stream>(r), sum, x, n, weight, r.scratch<double>(kSquaresScratch));
+  return sum;
+}
+
+template <typename T, size_t N>
+void fill_random(Rank &r, T *y, const RandomKey &key, Distribution kind, double a, double b,
+                 const SliceAxis (&axes)[N]) {
+  fill_random(static_cast<Stream>(r), y, key.step, key.seed, key.path, kind, a, b, axes);
+}
+
+} // namespace echelon::cuda

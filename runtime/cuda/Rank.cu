@@ -1,0 +1,143 @@
+#include "runtime/cuda/Check.h"
+#include "runtime/cuda/Rank.h"
+#include "runtime/launch/Fail.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+
+namespace echelon::cuda {
+
+namespace {
+constexpr size_t kNumbersBytes = 1024;
+
+DEVICE bool isFinite(double x) { return x - x == 0; }
+
+template <typename T> __global__ void report_kernel(double *to, Health *health, const T *value, bool counts) {
+  if (element() > 0)
+    return;
+  const double x = static_cast<double>(*value);
+  *to = x;
+  if (counts && !isFinite(x))
+    health->isBroken = 1;
+}
+
+__global__ void watch_kernel(Health *health, const double *sum, int32_t place) {
+  if (element() == 0 && health->firstBroken == 0 && !isFinite(*sum))
+    health->firstBroken = place;
+}
+} // namespace
+
+void *Rank::allocate(size_t bytes) {
+  void *memory = nullptr;
+  check(cudaMalloc(&memory, std::max<size_t>(bytes, 256)), "cudaMalloc");
+  allocations.push_back(memory);
+  return memory;
+}
+
+Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
+  int devices = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || devices == 0)
+    runtime::fail(std::string("no GPU: ") + (error == cudaSuccess ? "there is none" : cudaGetErrorString(error)));
+  check(cudaSetDevice(host.rank() % devices), "cudaSetDevice");
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  const runtime::Program &program = host.program();
+  stateArena = static_cast<std::byte *>(allocate(size_t(program.stateBytes)));
+  inputArena = static_cast<std::byte *>(allocate(size_t(program.inputBytes)));
+  workArena = static_cast<std::byte *>(allocate(size_t(program.workBytes)));
+  numbersOnDevice = static_cast<std::byte *>(allocate(kNumbersBytes));
+  reports = static_cast<double *>(allocate(isReported.size() * sizeof(double)));
+  healthOnDevice = static_cast<Health *>(allocate(sizeof(Health)));
+  randomStep = static_cast<uint64_t *>(allocate(sizeof(uint64_t)));
+  blas.setWorkspace(stream, allocate(Blas::kWorkspaceBytes), Blas::kWorkspaceBytes);
+  void *pinned = nullptr;
+  check(cudaMallocHost(&pinned, kNumbersBytes + sizeof(uint64_t) + sizeof(Health) + isReported.size() * sizeof(double)),
+        "cudaMallocHost");
+  mirror = static_cast<std::byte *>(pinned);
+}
+
+Rank::~Rank() {
+  cudaStreamSynchronize(stream);
+  for (void *memory : allocations)
+    cudaFree(memory);
+  cudaFreeHost(mirror);
+  cudaStreamDestroy(stream);
+}
+
+void *Rank::scratchBytes(size_t bytes) {
+  if (bytes <= scratchSize)
+    return scratchMemory;
+  check(cudaStreamSynchronize(stream), "scratch");
+  scratchSize = bytes;
+  return scratchMemory = allocate(bytes); // the smaller one stays until the end: there are few
+}
+
+void Rank::takeState() {
+  const size_t bytes = size_t(host.program().stateBytes);
+  check(cudaMemcpyAsync(stateArena, host.state<std::byte>(0), bytes, cudaMemcpyHostToDevice, stream), "state");
+  check(cudaStreamSynchronize(stream), "state");
+}
+void Rank::showState() {
+  const size_t bytes = size_t(host.program().stateBytes);
+  check(cudaMemcpyAsync(host.state<std::byte>(0), stateArena, bytes, cudaMemcpyDeviceToHost, stream), "state");
+  check(cudaStreamSynchronize(stream), "state");
+}
+
+template <typename T> void Rank::report(int slot, const T *value) {
+  const bool counts = host.program().scalars[size_t(slot)].kind != runtime::Scalar::Metric;
+  launch("report", report_kernel<T>, cover(1, 32), stream, out(reports + slot, 1), inout(healthOnDevice, 1),
+         in(value, 1), counts);
+  isReported[size_t(slot)] = true;
+}
+template void Rank::report(int, const float *);
+template void Rank::report(int, const double *);
+
+void Rank::watch(const char *parameter, const double *sumOfSquares) {
+  watched.push_back(parameter);
+  launch("watch", watch_kernel, cover(1, 32), stream, inout(healthOnDevice, 1), in(sumOfSquares, 1),
+         static_cast<int32_t>(watched.size()));
+}
+
+void Rank::begin(const void *numbers, size_t bytes) {
+  if (bytes > kNumbersBytes)
+    runtime::fail("a program has more numbers than fit");
+  std::memcpy(mirror, numbers, bytes);
+  const uint64_t step = host.randomKey(0).step;
+  std::memcpy(mirror + kNumbersBytes, &step, sizeof step);
+  if (bytes > 0)
+    check(cudaMemcpyAsync(numbersOnDevice, mirror, bytes, cudaMemcpyHostToDevice, stream), "numbers");
+  check(cudaMemcpyAsync(randomStep, mirror + kNumbersBytes, sizeof step, cudaMemcpyHostToDevice, stream), "numbers");
+  if (const size_t inputs = size_t(host.program().inputBytes))
+    check(cudaMemcpyAsync(inputArena, host.input<std::byte>(0), inputs, cudaMemcpyHostToDevice, stream), "inputs");
+  check(cudaMemsetAsync(healthOnDevice, 0, sizeof(Health), stream), "health");
+  std::fill(isReported.begin(), isReported.end(), false);
+  watched.clear();
+}
+
+void Rank::end() {
+  std::byte *back = mirror + kNumbersBytes + sizeof(uint64_t);
+  check(cudaMemcpyAsync(back, healthOnDevice, sizeof(Health), cudaMemcpyDeviceToHost, stream), "health");
+  for (size_t slot = 0; slot < isReported.size(); ++slot)
+    if (isReported[slot])
+      check(cudaMemcpyAsync(back + sizeof(Health) + slot * sizeof(double), reports + slot, sizeof(double),
+                            cudaMemcpyDeviceToHost, stream),
+            "reports");
+  check(cudaStreamSynchronize(stream), "step");
+  Health health;
+  std::memcpy(&health, back, sizeof health);
+  if (health.firstBroken > 0) {
+    const double broken = std::numeric_limits<double>::quiet_NaN();
+    host.watch(watched[size_t(health.firstBroken) - 1], &broken);
+  }
+  for (size_t slot = 0; slot < isReported.size(); ++slot)
+    if (isReported[slot]) {
+      double value;
+      std::memcpy(&value, back + sizeof(Health) + slot * sizeof(double), sizeof value);
+      host.report(int(slot), value);
+    }
+}
+
+std::unique_ptr<runtime::Device> device(Host &host) { return std::make_unique<Rank>(host); }
+
+} // namespace echelon::cuda

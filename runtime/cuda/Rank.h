@@ -1,0 +1,105 @@
+// One rank of a program that computes on a GPU: its device, stream, arenas and products, and where the run stands, as
+// generated code sees it.
+//
+// A function of the program runs so: inputs and numbers go to the device, its launches follow on one stream, and what
+// it reports comes back. The host waits there, once; within a step it does not read the device.
+#pragma once
+#include "runtime/cuda/Gemm.h"
+#include "runtime/cuda/Random.h"
+#include "runtime/program/Device.h"
+#include "runtime/program/Rank.h"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace echelon::cuda {
+
+using Host = runtime::Rank;
+using runtime::Stack;
+
+/// What a step finds of its own health. Kernels of the update do nothing once it is broken.
+struct Health {
+  int32_t isBroken;    // a loss or the norm is not finite
+  int32_t firstBroken; // one past the place of the first gradient that is not finite, in the order of watch(); 0: none
+};
+
+/// The key of a random statement, whose step the device reads.
+struct RandomKey {
+  const uint64_t *step;
+  uint64_t seed, path;
+};
+
+class Rank : public runtime::Device {
+public:
+  explicit Rank(Host &host);
+  ~Rank() override;
+  Rank(const Rank &) = delete;
+
+  operator Stream() const { return stream; }
+  operator Blas &() { return blas; }
+  int coordinate(int meshAxis) const { return host.coordinate(meshAxis); }
+  int64_t validSamples() const { return host.validSamples(); }
+  int64_t batchOffset() const { return host.batchOffset(); }
+
+  /// Byte offsets into the three arenas, on the device.
+  template <typename T> T *state(int64_t offset) { return reinterpret_cast<T *>(stateArena + offset); }
+  template <typename T> T *input(int64_t offset) { return reinterpret_cast<T *>(inputArena + offset); }
+  template <typename T> T *work(int64_t offset) { return reinterpret_cast<T *>(workArena + offset); }
+  /// Memory for one call to work in; on the stream, since calls come one after the other. It grows in the first step.
+  template <typename T> T *scratch(int64_t count) { return static_cast<T *>(scratchBytes(count * sizeof(T))); }
+
+  template <typename N> const N *numbers() const { return reinterpret_cast<const N *>(numbersOnDevice); }
+  const Health *health() const { return healthOnDevice; }
+  RandomKey randomKey(uint64_t path) const { return {randomStep, host.seed(), path}; }
+
+  /// Gives the value of Program::scalars[slot].
+  template <typename T> void report(int slot, const T *value);
+  /// A gradient has been added to the sum of squares: the first after which the sum is not finite is remembered.
+  void watch(const char *parameter, const double *sumOfSquares);
+
+  void takeState() override;
+  void showState() override;
+
+  // What run() does around a function.
+  void begin(const void *numbers, size_t bytes);
+  void end();
+
+private:
+  void *scratchBytes(size_t bytes);
+  void *allocate(size_t bytes);
+
+  Host &host;
+  Stream stream = nullptr;
+  Blas blas;
+  std::vector<void *> allocations;
+  std::byte *stateArena, *inputArena, *workArena, *numbersOnDevice;
+  void *scratchMemory = nullptr;
+  size_t scratchSize = 0;
+  Health *healthOnDevice;
+  double *reports;      // on the device, one a scalar
+  uint64_t *randomStep; // on the device
+  std::byte *mirror;    // pinned: numbers, then reports and health as they come back
+  std::vector<bool> isReported;
+  std::vector<const char *> watched;
+};
+
+/// The device of Program::device.
+std::unique_ptr<runtime::Device> device(Host &host);
+inline Rank &rankOf(Host &host) { return static_cast<Rank &>(*host.device()); }
+
+/// Runs a function of the program, with what changes from step to step.
+template <typename N> void run(Host &host, const N &numbers, void (*function)(Rank &)) {
+  Rank &r = rankOf(host);
+  r.begin(&numbers, sizeof numbers);
+  function(r);
+  r.end();
+}
+inline void run(Host &host, void (*function)(Rank &)) {
+  Rank &r = rankOf(host);
+  r.begin(nullptr, 0);
+  function(r);
+  r.end();
+}
+
+} // namespace echelon::cuda

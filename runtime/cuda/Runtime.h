@@ -1,0 +1,34 @@
+// All that a generated program for GPUs includes.
+#pragma once
+
+#include "runtime/cuda/Calls.h"
+#include "runtime/cuda/Copy.h"
+#include "runtime/cuda/CrossEntropy.h"
+#include "runtime/cuda/Device.h"
+#include "runtime/cuda/Normalize.h"
+#include "runtime/cuda/Orthogonalize.h"
+#include "runtime/cuda/Pool.h"
+#include "runtime/cuda/Reduce.h"
+#include "runtime/cuda/Scan.h"
+#include "runtime/cuda/Softmax.h"
+#include "runtime/kernels/Elementwise.h"
+#include "runtime/program/Program.h"
+
+namespace echelon::cuda {
+namespace math = runtime::math;
+namespace gpu = echelon::cuda; // what a size of the model may be called, too
+
+// What describes a program.
+using runtime::average_decay;
+using runtime::Distribution;
+using runtime::ElementType;
+using runtime::Init;
+using runtime::OnNan;
+using runtime::ProfiledOp;
+using runtime::Program;
+using runtime::run_program;
+using runtime::Scalar;
+using runtime::Stored;
+using runtime::SyncPolicy;
+using runtime::Until;
+} // namespace echelon::cuda
