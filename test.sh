@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 scripts/install-packages.sh --for-tests
+scripts/install-cuda.sh
 scripts/build.sh build -DECHELON_TESTS=ON
 echo "== tests"
 ctest --test-dir build -j 2 --output-on-failure

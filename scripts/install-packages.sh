@@ -14,7 +14,7 @@ packages=(
 )
 if [ "${1:-}" = --for-tests ]; then
   packages+=(
-    libgtest-dev python3 strace llvm-22-tools         # lit is a Python program
+    libgtest-dev python3 python3-venv strace llvm-22-tools         # lit is a Python program
     clang-22 libclang-rt-22-dev                       # the sanitizers
     clang-format-22
   )

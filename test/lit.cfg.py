@@ -12,3 +12,5 @@ path = [config.echelon_tools_dir, config.llvm_tools_dir, os.environ["PATH"]]
 config.environment["PATH"] = os.pathsep.join(path)
 config.environment["NO_COLOR"] = "1"
 config.environment["CXXFLAGS"] = os.environ.get("CXXFLAGS", "")  # as CTestCustom.cmake says
+if os.path.exists(os.path.join(config.echelon_obj_root, "lib", "libechelon_cuda_host.a")):
+    config.available_features.add("cuda")  # programs for GPUs can be emulated

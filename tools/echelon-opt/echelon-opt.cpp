@@ -26,6 +26,15 @@ int main(int argc, char **argv) {
         },
         [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
   mlir::registerPassPipeline(
+      "to-rt-gpu", "all passes, for a program of a GPU",
+      [](mlir::OpPassManager &manager, llvm::StringRef, llvm::function_ref<mlir::LogicalResult(const llvm::Twine &)>) {
+        echelon::PipelineOptions options;
+        options.target = echelon::Target::Gpu;
+        echelon::buildPipeline(manager, echelon::Stage::Rt, options);
+        return mlir::success();
+      },
+      [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
+  mlir::registerPassPipeline(
       "shape-program", "the passes after rt-plan-arenas",
       [](mlir::OpPassManager &manager, llvm::StringRef, llvm::function_ref<mlir::LogicalResult(const llvm::Twine &)>) {
         echelon::shapeProgram(manager);

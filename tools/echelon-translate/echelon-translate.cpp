@@ -15,17 +15,19 @@ static void registerDialects(mlir::DialectRegistry &registry) {
   registry.insert<ech::EchDialect, dist::DistDialect, run::RunDialect, rt::RtDialect>();
 }
 
-static mlir::LogicalResult print(mlir::Operation *op, llvm::raw_ostream &os) {
+template <Target target> static mlir::LogicalResult print(mlir::Operation *op, llvm::raw_ostream &os) {
   auto module = mlir::dyn_cast<mlir::ModuleOp>(op);
   if (!module)
     return op->emitError() << "is no module";
   module.getContext()->loadDialect<rt::RtDialect>(); // which parsing a module without rt operations does not
   const frontend::SourceManager none;                // comments name lines, and show no text
-  return emitCpp(module, none, os, profile);
+  return emitProgram(module, target, none, os, profile);
 }
 
 int main(int argc, char **argv) {
   mlir::TranslateFromMLIRRegistration toCpp("rt-to-cpp", "the C++ program of a module that all passes have been over",
-                                            print, registerDialects);
+                                            print<Target::Cpu>, registerDialects);
+  mlir::TranslateFromMLIRRegistration toCuda("rt-to-cuda", "the same as CUDA C++", print<Target::Gpu>,
+                                             registerDialects);
   return mlir::failed(mlir::mlirTranslateMain(argc, argv, "Prints Echelon's programs from IR\n"));
 }

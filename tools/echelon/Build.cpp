@@ -17,7 +17,7 @@
 
 namespace {
 struct BuildOptions : echelon::CompileOptions {
-  std::string output, emit = "exe", target = "cpu";
+  std::string output, emit = "exe";
 };
 } // namespace
 
@@ -89,7 +89,7 @@ static int build(const BuildOptions &options) {
     return write(text, options.output) ? Fine : Usage;
   std::string executable = options.output.empty() ? stemOf(options.spec) : options.output;
   int exitCode = Fine;
-  if (!buildExecutable(text, executable, exitCode))
+  if (!buildExecutable(text, executable, options.machine, exitCode))
     return exitCode;
   std::cout << frontend::printable(executable) << "\n";
   return Fine;
@@ -101,9 +101,9 @@ void addBuild(CLI::App &app, int &exitCode) {
   addSpecOptions(command, *options);
   addRanksOption(command, *options);
   command->add_option("-o", options->output, "file to write (the spec's name; text goes to standard output)");
-  command->add_option("--emit", options->emit, "ast, ech, dist, rt, cpp or exe")
+  command->add_option("--emit", options->emit, "ast, ech, dist, rt, cpp (of a GPU CUDA C++) or exe")
       ->check(CLI::IsMember({"ast", "ech", "dist", "rt", "cpp", "exe"}));
-  command->add_option("--target", options->target, "cpu")->check(CLI::IsMember({"cpu"}));
+  addTargetOption(command, *options);
   addProfileOption(command, *options);
   command->add_option("--dump-stages", options->dumpStages, "folder for the IR after each pass");
   command->footer("Examples:\n  echelon build spec.ech -o train        an executable\n"

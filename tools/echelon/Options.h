@@ -36,6 +36,18 @@ template <typename Number> CLI::Validator wholeFrom(Number least, const char *wh
           "N"};
 }
 
+/// `--target`.
+inline void addTargetOption(CLI::App *command, CompileOptions &options) {
+  command
+      ->add_option_function<std::string>(
+          "--target",
+          [&options](const std::string &name) {
+            options.machine = name == "cuda" ? Machine::Cuda : name == "cuda-host" ? Machine::CudaHost : Machine::Cpu;
+          },
+          "cpu, cuda (a GPU), or cuda-host (the same program, on a GPU that the host emulates)")
+      ->check(CLI::IsMember({"cpu", "cuda", "cuda-host"}));
+}
+
 /// `--ranks 1`: one rank, whatever the layout.
 inline void addRanksOption(CLI::App *command, CompileOptions &options) {
   command

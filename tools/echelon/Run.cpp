@@ -25,6 +25,7 @@ namespace echelon {
 namespace {
 struct RunOptions : CompileOptions {
   std::string hosts;
+  std::string order;                                                      // of an emulated GPU's work
   std::vector<std::pair<std::string, std::optional<std::string>>> passed; // options of the program; flags have no value
 };
 
@@ -103,6 +104,10 @@ int run(RunOptions &options) {
     std::cerr << "echelon: --dump-state goes with --dump DIR, the folder that it writes to\n";
     return Usage;
   }
+  if (!options.order.empty() && options.machine != Machine::CudaHost) {
+    std::cerr << "echelon: --seed goes with --target cuda-host: it orders the work of a GPU that the host emulates\n";
+    return Usage;
+  }
   int exitCode = Fine;
   Compilation compilation(options);
   std::string executable = executableOf(compilation, exitCode, [&] { return refusal(options, compilation); });
@@ -133,6 +138,8 @@ int run(RunOptions &options) {
     if (value)
       command.push_back(*value);
   }
+  if (!options.order.empty())
+    setenv("ECHELON_SEED", options.order.c_str(), 1);
   std::cout.flush();
   return transport == "mpi" ? runMpirun(command, executable, options.hosts) : become(command);
 }
@@ -174,6 +181,9 @@ void addRun(CLI::App &app, int &exitCode) {
   CLI::App *command = app.add_subcommand("run", "build if anything changed, then train");
   addSpecOptions(command, *options);
   addRanksOption(command, *options);
+  addTargetOption(command, *options);
+  command->add_option("--seed", options->order, "with --target cuda-host: which of the legal orders work runs in")
+      ->check(wholeFrom<uint64_t>(0, "orders"));
   addProgramOptions(command, *options);
   addProfileOption(command, *options);
   for (const char *name : {"--steps", "--resume", "--accept", "--replay", "--out", "--dump", "--dump-state"})

@@ -75,8 +75,14 @@ private:
 };
 } // namespace
 
-bool buildExecutable(const std::string &text, const std::string &path, int &exitCode, const std::string &keptIn) {
-  std::string source = path + ".cpp";
+bool buildExecutable(const std::string &text, const std::string &path, Machine machine, int &exitCode,
+                     const std::string &keptIn) {
+  if (const std::string lacks = whatLacks(machine); !lacks.empty()) {
+    std::cerr << "echelon: cannot build for a GPU: " << lacks << "\n";
+    exitCode = HostCompilerFailed;
+    return false;
+  }
+  std::string source = path + sourceEnding(machine);
   if (std::error_code none; fs::is_directory(path, none)) {
     std::cerr << "echelon: " << frontend::quoted(path) << " is a folder; name a file in it\n";
     exitCode = Usage;
@@ -93,8 +99,8 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   std::string log;
   const auto status = [&] {
     const auto nameOf = [](const std::string &file) { return fs::path(file).filename().string(); };
-    CompilerRuns runs(nameOf(source), nameOf(hostCommand(source, path).front()), keptIn);
-    const int ended = compileHost(source, path, log);
+    CompilerRuns runs(nameOf(source), nameOf(hostCommand(source, path, machine).front()), keptIn);
+    const int ended = compileHost(source, path, machine, log);
     if (ended == 0)
       runs.done();
     return ended;
@@ -103,14 +109,15 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
   if (status == 0 && access(path.c_str(), X_OK) == 0)
     return true;
   if (status == 0)
-    std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path).front())
+    std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path, machine).front())
               << " ended without an error and made no program " << frontend::quoted(path) << "\n"
               << frontend::printable(log, frontend::Lines::Kept);
   else if (status == kNotStarted)
-    std::cerr << "echelon: cannot start the host compiler " << frontend::quoted(hostCommand(source, path).front())
+    std::cerr << "echelon: cannot start the host compiler "
+              << frontend::quoted(hostCommand(source, path, machine).front())
               << "; install a C++17 compiler, or name one with CXX\n";
   else if (status != kNoProcess)
-    std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path).front())
+    std::cerr << "echelon: the host compiler " << frontend::quoted(hostCommand(source, path, machine).front())
               << " ended with exit code " << status << " on the generated program " << frontend::printable(source)
               << (isFull
                       ? "; no space is left where it writes: make room, or write elsewhere (ECHELON_CACHE, or build -o)"
@@ -123,11 +130,14 @@ bool buildExecutable(const std::string &text, const std::string &path, int &exit
 
 /// Everything that decides the executable, hashed: the program's text, the command that compiles it with the compiler's
 /// own file, the runtime.
-static std::string cacheKey(const std::string &text, const std::string &stem) {
-  std::vector<std::string> parts = hostCommand(stem + ".cpp", stem);
+static std::string cacheKey(const std::string &text, const std::string &stem, Machine machine) {
+  std::vector<std::string> parts = hostCommand(stem + sourceEnding(machine), stem, machine);
   const auto compiler = llvm::sys::findProgramByName(parts.front());
   parts.push_back(fileStamp(compiler ? *compiler : parts.front()));
   parts.push_back(runtimeStamp());
+  for (const std::string &part : std::vector<std::string>(parts)) // libraries of a GPU
+    if (llvm::StringRef(part).ends_with(".a"))
+      parts.push_back(fileStamp(part));
   parts.push_back(text);
   return hashOf(parts);
 }
@@ -159,7 +169,7 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     return "";
   }
   const std::string stem = stemOf(compilation.options.spec);
-  const fs::path kept = fs::path(cache) / cacheKey(text, stem), program = kept / stem;
+  const fs::path kept = fs::path(cache) / cacheKey(text, stem, compilation.options.machine), program = kept / stem;
   std::error_code unreadable;
   if (fs::exists(program, unreadable) && isWhole(program)) {
     compilation.printDiagnostics();
@@ -180,7 +190,7 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
     return "";
   }
   const std::string built = folder.path() + "/" + stem;
-  if (!buildExecutable(text, built, exitCode, cache))
+  if (!buildExecutable(text, built, compilation.options.machine, exitCode, cache))
     return "";
   std::ofstream(built + kHash) << hashOf({contentOf(built)});
   folder.rename(kept); // where another build of the same was faster that one serves

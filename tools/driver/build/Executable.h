@@ -13,5 +13,6 @@ std::string executableOf(Compilation &compilation, int &exitCode, const std::fun
 
 /// Generated text to `path`.cpp and from there to an executable at `path`; says on standard error that the host
 /// compiler runs, and what it says when it fails. `keptIn`: where the program is found from then on; empty: at `path`.
-bool buildExecutable(const std::string &text, const std::string &path, int &exitCode, const std::string &keptIn = "");
+bool buildExecutable(const std::string &text, const std::string &path, Machine machine, int &exitCode,
+                     const std::string &keptIn = "");
 } // namespace echelon

@@ -23,22 +23,58 @@ static std::string operand(const std::string &file) {
   return llvm::StringRef(file).starts_with("-") || llvm::StringRef(file).starts_with("@") ? "./" + file : file;
 }
 
-std::vector<std::string> hostCommand(const std::string &source, const std::string &executable) {
-  const char *chosen = std::getenv("CXX"), *flags = std::getenv("CXXFLAGS");
-  std::vector<std::string> command{chosen && *chosen ? chosen : ECHELON_HOST_COMPILER};
-  appendWords(command, "-std=c++17 " ECHELON_HOST_FLAGS);
-  appendWords(command, flags ? flags : "");
-  command.push_back("-I" + includeFolder());
-  command.insert(command.end(), {operand(source), "-o", operand(executable)});
-  command.push_back(runtimeLibrary());
-  appendWords(command, ECHELON_HOST_LIBRARIES);
+std::string whatLacks(Machine machine) {
+  if (machine == Machine::Cpu || *ECHELON_CUDA_HOST_LIBRARY == 0)
+    return machine == Machine::Cpu ? "" : "CUDA's headers were not there when Echelon was built; run setup.sh --cuda";
+  if (machine == Machine::Cuda && *ECHELON_CUDA_LIBRARY == 0)
+    return "nvcc was not there when Echelon was built; run setup.sh --cuda";
+  return "";
+}
+
+const char *sourceEnding(Machine machine) { return machine == Machine::Cpu ? ".cpp" : ".cu"; }
+
+/// Of an emulated GPU: the same text, read as C++.
+static std::vector<std::string> emulationCommand(const std::string &source, const std::string &executable) {
+  std::vector<std::string> command{ECHELON_HOST_COMPILER,  "-std=c++17", "-O2",
+                                   "-I" + includeFolder(), "-isystem",   ECHELON_CUDA_HEADERS};
+  command.insert(command.end(), {"-x", "c++", operand(source), "-x", "none", "-o", operand(executable)});
+  command.push_back(ECHELON_CUDA_HOST_LIBRARY);
   return command;
 }
 
-int compileHost(const std::string &source, const std::string &executable, std::string &log) {
+static std::vector<std::string> cudaCommand(const std::string &source, const std::string &executable) {
+  std::vector<std::string> command{ECHELON_NVCC, "-std=c++17", "-O3", "--expt-relaxed-constexpr"};
+  appendWords(command, ECHELON_CUDA_ARCHITECTURES);
+  command.insert(command.end(), {"-I" + includeFolder(), operand(source), "-o", operand(executable)});
+  command.push_back(ECHELON_CUDA_LIBRARY);
+  return command;
+}
+
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, Machine machine) {
+  const char *chosen = std::getenv("CXX"), *flags = std::getenv("CXXFLAGS");
+  std::vector<std::string> command;
+  if (machine == Machine::CudaHost) {
+    command = emulationCommand(source, executable);
+  } else if (machine == Machine::Cuda) {
+    command = cudaCommand(source, executable);
+  } else {
+    command.push_back(chosen && *chosen ? chosen : ECHELON_HOST_COMPILER);
+    appendWords(command, "-std=c++17 " ECHELON_HOST_FLAGS);
+    appendWords(command, flags ? flags : "");
+    command.push_back("-I" + includeFolder());
+    command.insert(command.end(), {operand(source), "-o", operand(executable)});
+  }
+  command.push_back(runtimeLibrary());
+  appendWords(command, ECHELON_HOST_LIBRARIES);
+  if (machine == Machine::Cuda)
+    appendWords(command, ECHELON_CUDA_LIBRARIES);
+  return command;
+}
+
+int compileHost(const std::string &source, const std::string &executable, Machine machine, std::string &log) {
   const TemporaryFolder own; // a compiler that is killed leaves its files
   const CapturedOutput said;
-  const int status = runProgram(hostCommand(source, executable), said, own.path());
+  const int status = runProgram(hostCommand(source, executable, machine), said, own.path());
   log = said.text();
   return status;
 }

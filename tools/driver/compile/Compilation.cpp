@@ -123,9 +123,25 @@ bool Compilation::resolveBlock() {
     settings.batch = options.batch;
   if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
     settings.sync->drawArrivals();
+  if (isResolved)
+    checkMachine();
   if (isResolved || options.allowNotBuilt)
     reportNotBuilt();
   return diagnostics.errorCount() == before;
+}
+
+void Compilation::checkMachine() {
+  if (options.machine == Machine::Cpu)
+    return;
+  auto report = [&](const std::string &what, const std::string &instead) {
+    settings.notBuilt.push_back({settings.train->name.range, what + " on a GPU", instead});
+  };
+  if (settings.ranks() > 1)
+    report("a mesh of " + std::to_string(settings.ranks()) + " ranks", "--ranks 1 trains on one");
+  if (settings.sync)
+    report("a sync policy", "sync every step is");
+  if (options.profile)
+    report("a profile", "leave --profile out");
 }
 
 void Compilation::reportNotBuilt(size_t from) {
@@ -355,7 +371,9 @@ bool Compilation::lower(Stage until) {
   bool isDumpIncomplete = false;
   if (!options.dumpStages.empty())
     manager.addInstrumentation(dumpStages(*module, options.dumpStages, stemOf(options.spec), isDumpIncomplete));
-  buildPipeline(manager, until, options.pipeline);
+  PipelineOptions pipeline = options.pipeline;
+  pipeline.target = target();
+  buildPipeline(manager, until, pipeline);
   if (mlir::failed(manager.run(*module))) {
     if (diagnostics.errorCount() == before)
       diagnostics.error(Code::E0799, {program->main().id, 0, 0, 1, 1},
@@ -370,7 +388,7 @@ bool Compilation::lower(Stage until) {
 
 bool Compilation::emit(std::string &text) {
   llvm::raw_string_ostream stream(text);
-  return mlir::succeeded(emitCpp(*module, sources, stream, options.profile)) && !diagnostics.hasErrors();
+  return mlir::succeeded(emitProgram(*module, target(), sources, stream, options.profile)) && !diagnostics.hasErrors();
 }
 
 /// The files and folders of a source; of a folder, what is in it, too.

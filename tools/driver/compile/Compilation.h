@@ -13,6 +13,9 @@
 
 namespace echelon {
 
+/// What a program is compiled for: this machine's CPU; a GPU; a GPU as the host emulates it.
+enum class Machine { Cpu, Cuda, CudaHost };
+
 /// What the command line says about a compilation.
 struct CompileOptions {
   std::string spec;
@@ -24,6 +27,7 @@ struct CompileOptions {
   bool allowNotBuilt = false;        // `check`: notes instead of errors
   std::string dumpStages;            // folder for the IR after each pass; empty: none
 
+  Machine machine = Machine::Cpu;
   PipelineOptions pipeline;
   int64_t nodeRanks = 0; // ranks of a machine; 0: as the spec's cluster says
 
@@ -92,11 +96,13 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 
 private:
+  Target target() const { return options.machine == Machine::Cpu ? Target::Cpu : Target::Gpu; }
   bool chooseTrain();
   bool resolveBlock();    ///< settings, as the options want it; false: errors
   bool elaborateModel();  ///< module and facts; false: errors
   void checkLayoutAxes(); ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();
+  void checkMachine(); ///< what programs for GPUs do not do yet
   void reportNotBuilt(size_t from = 0);
   void checkTrain(const frontend::Train &block, bool wholeText); ///< wholeText: all of it and its imports was read
   void checkModel(const frontend::Model &model);
