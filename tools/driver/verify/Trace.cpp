@@ -85,7 +85,7 @@ static void compareReports(const std::map<std::string, double> &one, const std::
   }
 }
 
-Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distances *each) {
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distances *each, double known) {
   Worst worst;
   worst.each = each;
   if (one.steps.size() != many.steps.size() || one.steps.empty()) {
@@ -117,7 +117,7 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distance
       for (size_t i = 0; i < values.size(); ++i) {
         worst.see(std::abs(values[i] - other->second[i]) / measure, "gradient of " + path + step);
         double size = std::abs(values[i]) / measure;
-        moves[i] = size > 1e-5 ? std::min(moves[i], size / 1e-3) : 0;
+        moves[i] = size > known ? std::min(moves[i], size / (100 * known)) : 0;
       }
     }
     for (const auto &[path, values] : a.after) {

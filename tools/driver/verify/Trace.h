@@ -47,10 +47,11 @@ using Distances = std::map<std::string, double>; // by what is apart
 Distances ofAllSteps(const Distances &distances);
 
 /// The largest difference between two traces. A gradient is measured against its tensor's scale, at least 1e-3 of the
-/// model's largest; an element whose gradient was ever below 1e-5 of that measure is left out of what is compared after
-/// its update (an optimizer would walk on noise).
+/// model's largest; an element whose gradient was ever below `known` of that measure is left out of what is compared
+/// after its update (an optimizer would walk on noise).
 /// `apart`: workers of `many` that each have such a tensor, of which the first is compared. `each`: the largest
 /// difference of each report and tensor, by what is said of it.
-Worst compareTraces(const Trace &one, const Trace &many, int64_t apart = 1, Distances *each = nullptr);
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart = 1, Distances *each = nullptr,
+                    double known = 1e-5);
 
 } // namespace echelon
