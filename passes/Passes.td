@@ -559,7 +559,23 @@ def MakeKernels : EchelonPass<"rt-make-kernels"> {
       } {rt.name = ["b", "h", "y", "x", "w", "at", "row"]}
     }
     ```
-    In place of rt-make-loops, and last as it is. What comes after the report of the gradients' norm is `guarded`.
+    In place of rt-make-loops. What comes after the report of the gradients' norm is `guarded`.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def CheckStreams : EchelonPass<"rt-check-streams"> {
+  let summary = "refuses a program that touches what a message under way still reads or writes";
+  let description = [{
+    ```mlir
+    %t = rt.collective "all_reduce" %d_w, %d_w …  // started: it goes on in a stream of its mesh axes
+    rt.fused … -> ["store"](%d_w) …               // refused: nothing orders the two
+    rt.wait %t
+    ```
+    Streams follow from operations: a collective runs in that of its mesh axes, everything else in the rank's own, and
+    rt.wait orders them. So no two touches of the same bytes, one of them a write, may run at the same time: started
+    collectives with what comes before their rt.wait, or with each other. Each is waited for. Changes nothing; always
+    on, and last, for every target.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

@@ -222,8 +222,8 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
     `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
     are one buffer where it works in place. `count` is what the runtime's call takes; `runs` pieces of a row where the
     buffer with a row for each rank has them apart: it is (runs, ranks, count / runs). With a ticket it is started
-    only; rt.wait ends it. In a loop, the ticket of an iteration is kept at its position of `tickets`.
-    Left room for: a stream operand.
+    only; rt.wait ends it. In a loop, the ticket of an iteration is kept at its position of `tickets`. On a GPU it runs
+    in a stream of its mesh axes, which begins behind what comes before it and is joined where it is waited for.
   }];
   let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<I64Attr>:$runs,
                        OptionalAttr<StrAttr>:$reduction, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis,

@@ -1,6 +1,7 @@
 // Calls of programs whose kernels need more than the stream: products their plans, others memory to work in.
 #pragma once
 #include "runtime/cuda/Attention.h"
+#include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/Conv.h"
 #include "runtime/cuda/Finite.h"
 #include "runtime/cuda/Gather.h"
@@ -64,6 +65,95 @@ template <typename T, size_t N>
 void fill_random(Rank &r, T *y, const RandomKey &key, Distribution kind, double a, double b,
                  const SliceAxis (&axes)[N]) {
   fill_random(static_cast<Stream>(r), y, key.step, key.seed, key.path, kind, a, b, axes);
+}
+
+//===-- collectives ----------------------------------------------------------------------------------------------===//
+
+using runtime::callOf;
+using runtime::Collective;
+using runtime::innerCallOf;
+
+template <typename T>
+void all_reduce(Rank &r, const Group &g, T *data, int64_t count, ReduceOp op, const CollectiveOptions &options = {}) {
+  r.collectives().run(g, callOf<T>(Collective::AllReduce, data, data, count, op, 0, options.label), options.algorithm);
+}
+template <typename T>
+Ticket all_reduce_start(Rank &r, const Group &g, T *data, int64_t count, ReduceOp op,
+                        const CollectiveOptions &options = {}) {
+  return r.collectives().start(g, callOf<T>(Collective::AllReduce, data, data, count, op, 0, options.label),
+                               options.algorithm);
+}
+
+template <typename T>
+void reduce_scatter(Rank &r, const Group &g, T *out, const T *in, int64_t count, ReduceOp op,
+                    const CollectiveOptions &options = {}) {
+  r.collectives().run(g, callOf<T>(Collective::ReduceScatter, in, out, count, op, 0, options.label), options.algorithm);
+}
+template <typename T>
+Ticket reduce_scatter_start(Rank &r, const Group &g, T *out, const T *in, int64_t count, ReduceOp op,
+                            const CollectiveOptions &options = {}) {
+  return r.collectives().start(g, callOf<T>(Collective::ReduceScatter, in, out, count, op, 0, options.label),
+                               options.algorithm);
+}
+
+template <typename T>
+void all_gather(Rank &r, const Group &g, T *out, const T *in, int64_t count, const CollectiveOptions &options = {}) {
+  r.collectives().run(g, callOf<T>(Collective::AllGather, in, out, count, Sum, 0, options.label), options.algorithm);
+}
+template <typename T>
+Ticket all_gather_start(Rank &r, const Group &g, T *out, const T *in, int64_t count,
+                        const CollectiveOptions &options = {}) {
+  return r.collectives().start(g, callOf<T>(Collective::AllGather, in, out, count, Sum, 0, options.label),
+                               options.algorithm);
+}
+
+template <typename T>
+void reduce_scatter_inner(Rank &r, const Group &g, T *out, const T *in, int64_t runs, int64_t length, ReduceOp op,
+                          const CollectiveOptions &options = {}) {
+  r.collectives().run(g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, options.label),
+                      options.algorithm);
+}
+template <typename T>
+Ticket reduce_scatter_inner_start(Rank &r, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
+                                  ReduceOp op, const CollectiveOptions &options = {}) {
+  return r.collectives().start(g, innerCallOf<T>(Collective::ReduceScatter, in, out, runs, length, op, options.label),
+                               options.algorithm);
+}
+
+template <typename T>
+void all_gather_inner(Rank &r, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
+                      const CollectiveOptions &options = {}) {
+  r.collectives().run(g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, options.label),
+                      options.algorithm);
+}
+template <typename T>
+Ticket all_gather_inner_start(Rank &r, const Group &g, T *out, const T *in, int64_t runs, int64_t length,
+                              const CollectiveOptions &options = {}) {
+  return r.collectives().start(g, innerCallOf<T>(Collective::AllGather, in, out, runs, length, Sum, options.label),
+                               options.algorithm);
+}
+
+template <typename T>
+void all_to_all(Rank &r, const Group &g, T *out, const T *in, int64_t count, const CollectiveOptions &options = {}) {
+  r.collectives().run(g, callOf<T>(Collective::AllToAll, in, out, count, Sum, 0, options.label), options.algorithm);
+}
+template <typename T>
+Ticket all_to_all_start(Rank &r, const Group &g, T *out, const T *in, int64_t count,
+                        const CollectiveOptions &options = {}) {
+  return r.collectives().start(g, callOf<T>(Collective::AllToAll, in, out, count, Sum, 0, options.label),
+                               options.algorithm);
+}
+
+template <typename T>
+void broadcast(Rank &r, const Group &g, T *data, int64_t count, int root, const CollectiveOptions &options = {}) {
+  r.collectives().run(g, callOf<T>(Collective::Broadcast, data, data, count, Sum, root, options.label),
+                      options.algorithm);
+}
+template <typename T>
+Ticket broadcast_start(Rank &r, const Group &g, T *data, int64_t count, int root,
+                       const CollectiveOptions &options = {}) {
+  return r.collectives().start(g, callOf<T>(Collective::Broadcast, data, data, count, Sum, root, options.label),
+                               options.algorithm);
 }
 
 } // namespace echelon::cuda

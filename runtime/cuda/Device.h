@@ -66,6 +66,7 @@ inline Shape cover_columns(int64_t outer, int64_t columns, int64_t rows) {
 // the plain arguments. touches(stream, "gemm", out(c, m * n), …) says what the next call of a library touches: CUDA
 // does not listen, the emulation does.
 #ifdef __CUDACC__
+constexpr bool kIsEmulated = false;
 #define DEVICE __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
 template <typename T> DEVICE T *shared_memory() {

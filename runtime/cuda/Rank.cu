@@ -37,11 +37,10 @@ void *Rank::allocate(size_t bytes) {
 }
 
 Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
-  int devices = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || devices == 0)
-    runtime::fail(std::string("no GPU: ") + (error == cudaSuccess ? "there is none" : cudaGetErrorString(error)));
-  check(cudaSetDevice(host.rank() % devices), "cudaSetDevice");
+  check(cudaSetDevice(chooseDevice(host)), "cudaSetDevice");
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  if (host.size() > 1)
+    ownCollectives = std::make_unique<Collectives>(host, stream);
   const runtime::Program &program = host.program();
   stateArena = static_cast<std::byte *>(allocate(size_t(program.stateBytes)));
   inputArena = static_cast<std::byte *>(allocate(size_t(program.inputBytes)));
@@ -59,6 +58,7 @@ Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
 
 Rank::~Rank() {
   cudaStreamSynchronize(stream);
+  ownCollectives.reset();
   for (void *memory : allocations)
     cudaFree(memory);
   cudaFreeHost(mirror);
@@ -113,6 +113,8 @@ void Rank::begin(const void *numbers, size_t bytes) {
   check(cudaMemsetAsync(healthOnDevice, 0, sizeof(Health), stream), "health");
   std::fill(isReported.begin(), isReported.end(), false);
   watched.clear();
+  if (ownCollectives)
+    ownCollectives->begin();
 }
 
 void Rank::end() {
@@ -123,7 +125,10 @@ void Rank::end() {
       check(cudaMemcpyAsync(back + sizeof(Health) + slot * sizeof(double), reports + slot, sizeof(double),
                             cudaMemcpyDeviceToHost, stream),
             "reports");
-  check(cudaStreamSynchronize(stream), "step");
+  const cudaError_t error = cudaStreamSynchronize(stream);
+  if (ownCollectives)
+    ownCollectives->check();
+  check(error, "step");
   Health health;
   std::memcpy(&health, back, sizeof health);
   if (health.firstBroken > 0) {

@@ -4,6 +4,7 @@
 // A function of the program runs so: inputs and numbers go to the device, its launches follow on one stream, and what
 // it reports comes back. The host waits there, once; within a step it does not read the device.
 #pragma once
+#include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/Gemm.h"
 #include "runtime/cuda/Random.h"
 #include "runtime/program/Device.h"
@@ -39,6 +40,10 @@ public:
   operator Stream() const { return stream; }
   operator Blas &() { return blas; }
   int coordinate(int meshAxis) const { return host.coordinate(meshAxis); }
+  /// The group of Program::groups[index] that this rank is in.
+  const Group &group(int index) const { return host.group(index); }
+  /// Of a program of several ranks.
+  Collectives &collectives() { return *ownCollectives; }
   int64_t validSamples() const { return host.validSamples(); }
   int64_t batchOffset() const { return host.batchOffset(); }
 
@@ -72,6 +77,7 @@ private:
   Host &host;
   Stream stream = nullptr;
   Blas blas;
+  std::unique_ptr<Collectives> ownCollectives;
   std::vector<void *> allocations;
   std::byte *stateArena, *inputArena, *workArena, *numbersOnDevice;
   void *scratchMemory = nullptr;

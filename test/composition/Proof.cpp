@@ -299,7 +299,10 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
 Verdict Proof::checkProgram(const RandomSpec &spec, ModuleOp one, const std::string &path) const {
   Trace program;
   const bool isExact = !spec.clause("precision");
-  const std::string dumped = out() + "/dump", trouble = train(optionsFor(spec, path), spec, transport, program);
+  CompileOptions options = optionsFor(spec, path);
+  options.machine = machine;
+  setenv("ECHELON_SEED", std::to_string(spec.seed % 4).c_str(), 1); // of the order of work on an emulated GPU
+  const std::string dumped = out() + "/dump", trouble = train(options, spec, transport, program);
   Course course;
   auto trained = [&](Arithmetic arithmetic) {
     Reference reference(one, spec, arithmetic);

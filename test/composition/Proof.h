@@ -30,6 +30,7 @@ struct Proof {
   std::string folder;                // for the spec and its data
   bool compiled = false;             // also the program; under a sync policy it is so in any case
   std::string transport = "threads"; // of the program
+  Machine machine = Machine::Cpu;    // that it is for, where what it says is built for that one
 
   /// Adds to `counts` what the laid-out step holds, and its clauses, where it is equal.
   Verdict check(const RandomSpec &spec, Counts &counts) const;

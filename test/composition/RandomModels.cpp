@@ -1,12 +1,14 @@
 // Random models under random layouts, and with clauses of `train` by chance.
 //
-//   random_models [--models N] [--seed S] [--clauses] [--compiled EVERY] [--counts LEAST] [--show] [--keep FOLDER]
+//   random_models [--models N] [--seed S] [--clauses] [--compiled EVERY] [--counts LEAST] [--emulated] [--show]
+//                 [--keep FOLDER]
 //
 // Seeds S … S + N - 1. Each is run by the interpreter on one rank and, laid out, by all its ranks on numbers; every
 // EVERY-th is also compiled and trained some steps, the transports in turn. A failure is shrunk and its spec printed.
 // --clauses: with sync policies, packings, precisions and what else RandomClauses.cpp has; policies are compiled in any
 // case, and held against the program of one rank that works for all workers. --counts: every operation and conversion
-// must occur so often, with --clauses every clause, in a model that was proven equal. --show: print the specs and end.
+// must occur so often, with --clauses every clause, in a model that was proven equal. --emulated: programs are for
+// GPUs, which the host emulates, each in another legal order of work. --show: print the specs and end.
 // --keep: the folder of the last spec, its data and what its program left behind stays.
 #include "test/composition/Proof.h"
 
@@ -17,6 +19,7 @@
 #include <iostream>
 
 using namespace echelon::test;
+using echelon::Machine;
 
 namespace {
 
@@ -50,7 +53,7 @@ RandomSpec shrunk(RandomSpec spec, const Proof &proof, std::string &why) {
 
 struct Arguments {
   int64_t models = 30, seed = 1, compiled = 0, least = 0;
-  bool show = false, clauses = false;
+  bool show = false, clauses = false, emulated = false;
   std::string keep;
 
   bool read(int argc, char **argv) {
@@ -65,6 +68,8 @@ struct Arguments {
         show = true;
       } else if (name == "--clauses") {
         clauses = true;
+      } else if (name == "--emulated") {
+        emulated = true;
       } else if (name == "--keep" && i + 1 < argc) {
         keep = argv[++i];
       } else if (number && i + 1 < argc) {
@@ -150,6 +155,8 @@ int main(int argc, char **argv) {
     RandomSpec spec(seed, given.clauses);
     Proof proof;
     proof.folder = folder.str().str();
+    if (given.emulated)
+      proof.machine = Machine::CudaHost;
     proof.compiled = given.compiled && (seed - given.seed) % given.compiled == 0;
     static const char *transports[] = {"threads", "shm", "mpi"};
     if (proof.compiled || spec.clause("sync"))

@@ -84,6 +84,8 @@ std::string refusal(const RunOptions &options, Compilation &compilation) {
 }
 
 int run(RunOptions &options) {
+  if (options.machine == Machine::CudaHost && !passes(options, "--transport"))
+    options.passed.emplace_back("--transport", "threads"); // which the emulated NCCL knows
   const std::string transport = passedValue(options, "--transport", runtime::Options().transport);
   if (!options.hosts.empty() && transport != "mpi") {
     std::cerr << "echelon: --hosts names the machines of --transport mpi; the transport " << transport

@@ -11,6 +11,7 @@ void addVerify(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App *command = app.add_subcommand("verify", "the layout (and others) against one rank, tensor by tensor");
   addSpecOptions(command, *options);
+  addTargetOption(command, *options);
   command
       ->add_option("--layout", options->layouts,
                    "a layout to try as well, as the spec would have it: \"mesh(dp = 2) { split batch over dp }\", with "
@@ -26,7 +27,8 @@ void addVerify(CLI::App &app, int &exitCode) {
       "--in-precision", options->isInPrecision,
       "in the spec's precision, and not in fp64: no result may be farther from fp64 than 4 times one rank's");
   command->footer("Examples:\n  echelon verify spec.ech\n  echelon verify spec.ech --layouts 8 --seed 100\n"
-                  "  echelon verify spec.ech --layout \"mesh(tp = 2) { split hidden over tp }\" --transport shm");
+                  "  echelon verify spec.ech --layout \"mesh(tp = 2) { split hidden over tp }\" --transport shm\n"
+                  "  echelon verify spec.ech --target cuda-host");
   command->callback([options, &exitCode] { exitCode = verify(*options); });
 }
 

@@ -164,6 +164,8 @@ inline float __expf(float x) { return std::exp(x); }
 
 namespace echelon::cuda {
 
+constexpr bool kIsEmulated = true;
+
 template <typename T> T *shared_memory() { return static_cast<T *>(host::dynamicShared()); }
 
 /// `what` is a literal: it is kept until the kernel has run.

@@ -1,6 +1,7 @@
 // What the emulated devices are, which one a thread uses, and what CUDA says of errors.
 #include "runtime/cuda/host/Streams.h"
 
+#include <cstdio>
 #include <cstring>
 
 namespace echelon::cuda::host {
@@ -154,6 +155,13 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int device)
   if (found < 0)
     return noted(cudaErrorNotSupported);
   *value = found;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device) {
+  if (!isDevice(device) || !text || length < 13)
+    return noted(cudaErrorInvalidValue);
+  std::snprintf(text, static_cast<size_t>(length), "0000:%02x:00.0", static_cast<unsigned>(device + 1));
   return cudaSuccess;
 }
 

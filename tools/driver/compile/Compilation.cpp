@@ -136,8 +136,6 @@ void Compilation::checkMachine() {
   auto report = [&](const std::string &what, const std::string &instead) {
     settings.notBuilt.push_back({settings.train->name.range, what + " on a GPU", instead});
   };
-  if (settings.ranks() > 1)
-    report("a mesh of " + std::to_string(settings.ranks()) + " ranks", "--ranks 1 trains on one");
   if (settings.sync)
     report("a sync policy", "sync every step is");
   if (options.profile)

@@ -25,6 +25,7 @@ namespace echelon {
 namespace {
 
 constexpr int kSteps = 3;             // without a sync policy
+constexpr int kOrders = 4;            // the emulated streams' rules (runtime/cuda/host/Streams.h), twice at random
 constexpr int64_t kFixedScale = 1024; // a dynamic one skips steps at first, and these show nothing
 // Of docs/language.md, "Precision": the error against fp64 of many ranks, in errors of one; how far the loss, and the
 // gradients, of the first step are apart between layouts.
@@ -65,7 +66,7 @@ private:
   std::optional<CompileOptions::Workers> workersOfReference;
   int64_t policyWorkersOfReference = 0;
   std::string chosenBy; // a packing that chooses by values, so that one rounding decides what travels; empty: none
-  int exitCode = Fine, passed = 0, failed = 0;
+  int exitCode = Fine, passed = 0, failed = 0, runs = 0;
 };
 
 int64_t parts(const frontend::RunSettings &plan) { return plan.microBatches * plan.ranks(); }
@@ -196,6 +197,8 @@ bool Verifier::run(const Trial &trial, const std::string &transport, Trace &resu
   fs::remove_all(own, none);
   fs::create_directories(own, none);
   std::string from = fs::absolute(trial.options.spec).parent_path().string();
+  if (trial.options.machine == Machine::CudaHost) // each trial another legal order of a GPU's work
+    setenv("ECHELON_SEED", std::to_string(runs++ % kOrders).c_str(), 1);
   std::vector<std::string> command = launcher(transport, compilation.settings.ranks(), "", /*crowded=*/true);
   command.insert(command.end(), {executable, "--folder", from, "--transport", transport, "--log", log, "--dump",
                                  own + "/dump", "--dump-state"});
@@ -284,6 +287,7 @@ bool Verifier::makeReference(Trial &trial) {
     return true;
   policyWorkersOfReference = policyWorkers;
   Trial alone{"one rank", oneRankFor(options, workers, policyWorkers)};
+  alone.options.machine = Machine::Cpu; // of which the others are another target as well as another layout
   alone.options.batch = trial.options.batch;
   reference = Trace();
   workersOfReference = std::move(workers);

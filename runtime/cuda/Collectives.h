@@ -1,0 +1,93 @@
+// The collectives of programs for GPUs: those of runtime/collectives, with the same arguments in the same order, on
+// memory of the device.
+//
+// Each group has a stream of its own. A collective begins there once all that was launched on the rank's stream before
+// it is over; the rank's stream goes on behind it, and where it is only started, behind wait().
+#pragma once
+#include "runtime/collectives/Collectives.h"
+#include "runtime/cuda/Transport.h"
+#include "runtime/cuda/Watchdog.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace echelon::cuda {
+
+using runtime::Algorithm;
+using runtime::CollectiveCall;
+using runtime::CollectiveOptions;
+using runtime::Group;
+using runtime::Max;
+using runtime::Min;
+using runtime::ReduceOp;
+using runtime::Sum;
+
+/// A collective under way. Movable; an empty one is done.
+class Ticket {
+public:
+  Ticket() = default;
+  Ticket(Stream waits, cudaEvent_t done) : waits(waits), done(done) {}
+  Ticket(Ticket &&other) noexcept : waits(other.waits), done(std::exchange(other.done, nullptr)) {}
+  Ticket &operator=(Ticket &&other) noexcept {
+    wait();
+    waits = other.waits;
+    done = std::exchange(other.done, nullptr);
+    return *this;
+  }
+  ~Ticket() { wait(); }
+  /// The rank's stream goes on behind it. The host does not wait.
+  void wait();
+
+private:
+  Stream waits = nullptr;
+  cudaEvent_t done = nullptr;
+};
+
+inline void wait(Ticket &ticket) { ticket.wait(); }
+/// Of all iterations of a loop.
+template <size_t count> void wait(Ticket (&tickets)[count]) {
+  for (Ticket &ticket : tickets)
+    ticket.wait();
+}
+
+/// The collectives of one rank.
+class Collectives {
+public:
+  /// Collective. `compute` is the rank's stream.
+  Collectives(runtime::Rank &host, Stream compute);
+  ~Collectives();
+  Collectives(const Collectives &) = delete;
+
+  Ticket start(const Group &group, const CollectiveCall &call, Algorithm algorithm);
+  void run(const Group &group, const CollectiveCall &call, Algorithm algorithm) { start(group, call, algorithm); }
+
+  /// At the start of a function, when nothing is under way.
+  void begin();
+  /// Ends the rank where a collective did not end. Behind a wait of the host.
+  void check();
+
+private:
+  struct Lane {
+    Stream stream = nullptr;
+    std::byte *scratch = nullptr;
+    size_t scratchBytes = 0;
+  };
+  Lane &laneOf(const Group &group);
+  template <typename T> T *scratch(Lane &lane, int64_t count);
+  cudaEvent_t nextEvent();
+  void put(Lane &lane, const Group &group, const CollectiveCall &call);
+  template <typename N> void sumRounded(Lane &lane, const Group &group, const CollectiveCall &call);
+
+  runtime::Rank &host;
+  Stream compute;
+  std::unique_ptr<DeviceTransport> transport;
+  std::unique_ptr<Watchdog> watchdog;
+  std::map<int, Lane> lanes; // by the group's id
+  std::vector<void *> allocations;
+  std::vector<cudaEvent_t> events; // of a function: those before `used` are taken
+  size_t used = 0;
+};
+
+} // namespace echelon::cuda

@@ -1,0 +1,39 @@
+// What moves data between devices: NCCL, or the host's transport, through the host's memory.
+#pragma once
+#include "runtime/cuda/Device.h"
+#include "runtime/program/Rank.h"
+#include "runtime/transport/Transport.h"
+
+#include <memory>
+#include <string>
+
+namespace echelon::cuda {
+
+/// Which device a rank computes on: those of a machine take them in turn. Collective.
+int chooseDevice(runtime::Rank &host);
+
+/// One rank's end. All calls but abort() come from the rank's thread.
+class DeviceTransport {
+public:
+  virtual ~DeviceTransport() = default;
+  /// "nccl", or "host".
+  virtual const char *name() const = 0;
+  /// Puts a collective on a group of several ranks into a stream: AllReduce, Reduce, ReduceScatter, AllGather,
+  /// AllToAll or Broadcast, each with runs == 1. Its buffers are on the device. Every rank of the group puts the same
+  /// ones in the same order, each into one and the same stream of the group.
+  virtual void put(const runtime::Group &group, const runtime::CollectiveCall &call, Stream stream) = 0;
+  /// What went wrong behind put(), of all collectives so far; empty: nothing.
+  virtual std::string failure() { return ""; }
+  /// Ends what is under way, so that streams go on. From any thread; nothing may be put afterwards.
+  virtual void abort() {}
+};
+
+/// NCCL where each rank of the run has a device of its own; else the host's transport. Collective, once a device is
+/// chosen.
+std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host);
+
+/// Each of the two. `groups` of more than one rank get communicators.
+std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host);
+std::unique_ptr<DeviceTransport> hostTransport(runtime::Rank &host);
+
+} // namespace echelon::cuda

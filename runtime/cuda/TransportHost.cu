@@ -1,0 +1,71 @@
+// Collectives by the host's transport: what is sent comes into the host's memory, and what is received goes back. The
+// host waits for the stream, within the step. For ranks that share a device, which NCCL refuses.
+#include "runtime/collectives/Collectives.h"
+#include "runtime/cuda/Check.h"
+#include "runtime/cuda/Transport.h"
+
+#include <map>
+
+namespace echelon::cuda {
+
+namespace {
+
+using runtime::Collective;
+using runtime::CollectiveCall;
+using runtime::Group;
+
+/// Memory of the host that the device reads and writes at full speed; it grows.
+class Pinned {
+public:
+  Pinned() = default;
+  Pinned(const Pinned &) = delete;
+  ~Pinned() { cudaFreeHost(memory); }
+  void *bytes(size_t wanted) {
+    if (wanted > size) {
+      cudaFreeHost(memory);
+      check(cudaMallocHost(&memory, wanted), "cudaMallocHost");
+      size = wanted;
+    }
+    return memory;
+  }
+
+private:
+  void *memory = nullptr;
+  size_t size = 0;
+};
+
+class HostTransport : public DeviceTransport {
+public:
+  explicit HostTransport(runtime::Rank &host) : host(host) {}
+
+  const char *name() const override { return "host"; }
+  void put(const Group &group, const CollectiveCall &call, Stream stream) override;
+
+private:
+  runtime::Rank &host;
+  Pinned in, out;
+};
+
+void HostTransport::put(const Group &group, const CollectiveCall &call, Stream stream) {
+  const size_t row = size_t(call.count) * bytesOf(call.type), all = row * size_t(group.size());
+  const bool readsAll = call.kind == Collective::ReduceScatter || call.kind == Collective::AllToAll;
+  const bool writesAll = call.kind == Collective::AllGather || call.kind == Collective::AllToAll;
+  const size_t inBytes = readsAll ? all : row, outBytes = writesAll ? all : row;
+  const bool isInPlace = call.in == call.out;
+  CollectiveCall onHost = call;
+  onHost.in = in.bytes(inBytes);
+  onHost.out = isInPlace ? in.bytes(inBytes) : out.bytes(outBytes);
+  check(cudaMemcpyAsync(const_cast<void *>(onHost.in), call.in, inBytes, cudaMemcpyDeviceToHost, stream), "staging");
+  check(cudaStreamSynchronize(stream), "staging");
+  runtime::runCollective(host.transport(), group, onHost, runtime::Algorithm::automatic);
+  const bool getsNothing = call.kind == Collective::Reduce && group.index != call.root;
+  if (!getsNothing)
+    check(cudaMemcpyAsync(call.out, onHost.out, outBytes, cudaMemcpyHostToDevice, stream), "staging");
+  check(cudaStreamSynchronize(stream), "staging"); // the memory is used again
+}
+
+} // namespace
+
+std::unique_ptr<DeviceTransport> hostTransport(runtime::Rank &host) { return std::make_unique<HostTransport>(host); }
+
+} // namespace echelon::cuda

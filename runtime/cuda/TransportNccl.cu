@@ -1,0 +1,184 @@
+// Collectives by NCCL. Rank 0 makes the id of a communicator of all, which the host's transport hands out; each group
+// gets a part of it. Nothing blocks: what NCCL does not get done within the deadline ends the rank.
+#include "runtime/collectives/Collectives.h"
+#include "runtime/cuda/Check.h"
+#include "runtime/cuda/Transport.h"
+#include "runtime/launch/Fail.h"
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace echelon::cuda {
+
+namespace {
+
+using runtime::Collective;
+using runtime::CollectiveCall;
+using runtime::ElementType;
+using runtime::Group;
+
+/// To bring up a communicator takes longer than a message: all ranks start processes of their own and look for routes.
+constexpr double kBringUpSeconds = 120;
+
+ncclDataType_t typeOf(ElementType type) {
+  switch (type) {
+  case ElementType::Float32:
+    return ncclFloat32;
+  case ElementType::Float64:
+    return ncclFloat64;
+  case ElementType::BFloat16:
+    return ncclBfloat16;
+  case ElementType::Float16:
+    return ncclFloat16;
+  case ElementType::Int32:
+    return ncclInt32;
+  case ElementType::Int8:
+    return ncclInt8;
+  case ElementType::UInt8:
+    return ncclUint8;
+  }
+  __builtin_unreachable();
+}
+
+ncclRedOp_t reductionOf(runtime::ReduceOp op) {
+  return op == runtime::Sum ? ncclSum : op == runtime::Max ? ncclMax : ncclMin;
+}
+
+class NcclTransport : public DeviceTransport {
+public:
+  explicit NcclTransport(runtime::Rank &host);
+  ~NcclTransport() override;
+
+  const char *name() const override { return "nccl"; }
+  void put(const Group &group, const CollectiveCall &call, Stream stream) override;
+  std::string failure() override;
+  void abort() override;
+
+private:
+  ncclResult_t give(ncclComm_t comm, const Group &group, const CollectiveCall &call, Stream stream);
+  void finish(ncclComm_t comm, ncclResult_t begun, const char *what, double seconds);
+
+  std::map<int, ncclComm_t> communicators; // by the group's id; 0: all ranks
+  std::mutex mutex;                        // abort() comes from another thread
+  bool isAborted = false;
+  double deadline;
+};
+
+NcclTransport::NcclTransport(runtime::Rank &host) : deadline(host.transport().deadline()) {
+  // Communicators are used at the same time, each in a stream of its own: NCCL is to start them in the order of calls,
+  // which is the same on all ranks.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  runtime::Transport &transport = host.transport();
+  ncclUniqueId id{};
+  if (host.rank() == 0)
+    finish(nullptr, ncclGetUniqueId(&id), "ncclGetUniqueId", 0);
+  runtime::broadcast(transport, transport.world(), reinterpret_cast<uint8_t *>(&id), int64_t(sizeof id), 0);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.commName = "all";
+  ncclComm_t &all = communicators[transport.world().id];
+  finish(all, ncclCommInitRankConfig(&all, host.size(), id, host.rank(), &config), "ncclCommInitRank", kBringUpSeconds);
+  for (size_t i = 0; i < host.program().groups.size(); ++i) {
+    const Group &group = host.group(int(i));
+    if (group.size() == 1 || communicators.count(group.id))
+      continue;
+    ncclComm_t &part = communicators[group.id];
+    const int first = *std::min_element(group.ranks.begin(), group.ranks.end());
+    finish(part, ncclCommSplit(all, first, group.index, &part, &config), "ncclCommSplit", kBringUpSeconds);
+  }
+}
+
+NcclTransport::~NcclTransport() {
+  for (auto comm = communicators.rbegin(); comm != communicators.rend(); ++comm)
+    if (!isAborted && comm->second)
+      ncclCommDestroy(comm->second);
+}
+
+/// Waits until the host's side of a call is done: a communicator that does not block says "in progress" until then.
+void NcclTransport::finish(ncclComm_t comm, ncclResult_t begun, const char *what, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  ncclResult_t result = begun;
+  while (result == ncclInProgress) {
+    if (Clock::now() > end)
+      runtime::fail(std::string(what) + " by NCCL is not done after " + std::to_string(int(seconds)) + " s");
+    std::this_thread::yield();
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm, &result); asked != ncclSuccess)
+      result = asked;
+  }
+  if (result != ncclSuccess)
+    runtime::fail(std::string(what) + " by NCCL: " + ncclGetErrorString(result) + ": " + ncclGetLastError(comm));
+}
+
+ncclResult_t NcclTransport::give(ncclComm_t comm, const Group &group, const CollectiveCall &call, Stream stream) {
+  const ncclDataType_t type = typeOf(call.type);
+  const auto count = static_cast<size_t>(call.count);
+  const ncclRedOp_t op = reductionOf(call.op);
+  switch (call.kind) {
+  case Collective::AllReduce:
+    return ncclAllReduce(call.in, call.out, count, type, op, comm, stream);
+  case Collective::Reduce:
+    return ncclReduce(call.in, call.out, count, type, op, call.root, comm, stream);
+  case Collective::ReduceScatter:
+    return ncclReduceScatter(call.in, call.out, count, type, op, comm, stream);
+  case Collective::AllGather:
+    return ncclAllGather(call.in, call.out, count, type, comm, stream);
+  case Collective::Broadcast:
+    return ncclBroadcast(call.in, call.out, count, type, call.root, comm, stream);
+  case Collective::AllToAll: {
+    const size_t row = count * bytesOf(call.type);
+    ncclResult_t result = ncclGroupStart();
+    for (int peer = 0; peer < group.size(); ++peer)
+      for (const ncclResult_t one :
+           {ncclSend(static_cast<const char *>(call.in) + size_t(peer) * row, count, type, peer, comm, stream),
+            ncclRecv(static_cast<char *>(call.out) + size_t(peer) * row, count, type, peer, comm, stream)})
+        result = one == ncclSuccess || one == ncclInProgress ? result : one;
+    const ncclResult_t end = ncclGroupEnd();
+    return result == ncclSuccess ? end : result;
+  }
+  default:
+    return ncclInvalidUsage;
+  }
+}
+
+void NcclTransport::put(const Group &group, const CollectiveCall &call, Stream stream) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (isAborted)
+    return;
+  ncclComm_t comm = communicators.at(group.id);
+  finish(comm, give(comm, group, call, stream), nameOf(call.kind), deadline);
+}
+
+std::string NcclTransport::failure() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (isAborted)
+    return "";
+  for (const auto &[id, comm] : communicators) {
+    ncclResult_t result = ncclSuccess;
+    ncclCommGetAsyncError(comm, &result);
+    if (result != ncclSuccess && result != ncclInProgress)
+      return std::string("NCCL: ") + ncclGetErrorString(result) + ": " + ncclGetLastError(comm);
+  }
+  return "";
+}
+
+void NcclTransport::abort() {
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (std::exchange(isAborted, true))
+    return;
+  for (const auto &[id, comm] : communicators)
+    ncclCommAbort(comm);
+}
+
+} // namespace
+
+std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host) { return std::make_unique<NcclTransport>(host); }
+
+} // namespace echelon::cuda
