@@ -1,4 +1,5 @@
 #include "tools/driver/verify/Npy.h"
+#include "runtime/transport/Element.h"
 
 #include <cstdint>
 #include <cstring>
@@ -9,8 +10,12 @@ namespace echelon {
 
 template <class T> static std::vector<double> valuesOf(const std::string &bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return std::vector<double>(values.begin(), values.end());
+  if (!bytes.empty())
+    std::memcpy(static_cast<void *>(values.data()), bytes.data(), values.size() * sizeof(T));
+  std::vector<double> wide;
+  for (T x : values)
+    wide.push_back(static_cast<double>(x));
+  return wide;
 }
 
 std::vector<double> readNpy(const std::string &path) {
@@ -21,13 +26,10 @@ std::vector<double> readNpy(const std::string &path) {
   std::string header(static_cast<unsigned char>(lead[8]) | static_cast<unsigned char>(lead[9]) << 8, ' ');
   file.read(header.data(), static_cast<std::streamsize>(header.size()));
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (header.find("'<f8'") != std::string::npos)
-    return valuesOf<double>(bytes);
-  if (header.find("'<f4'") != std::string::npos)
-    return valuesOf<float>(bytes);
-  if (header.find("'<i4'") != std::string::npos)
-    return valuesOf<int32_t>(bytes);
-  return valuesOf<uint8_t>(bytes);
+  for (const runtime::ElementNames &names : runtime::kElements)
+    if (header.find("'" + std::string(names.npy) + "'") != std::string::npos)
+      return runtime::visitElement(names.type, [&](auto zero) { return valuesOf<decltype(zero)>(bytes); });
+  return {};
 }
 
 } // namespace echelon
