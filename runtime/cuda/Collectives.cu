@@ -4,6 +4,7 @@
 #include "runtime/launch/Fail.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace echelon::cuda {
 
@@ -80,6 +81,8 @@ Collectives::~Collectives() {
     cudaFree(memory);
   for (cudaEvent_t event : events)
     cudaEventDestroy(event);
+  for (void *each : marks)
+    cudaFreeHost(each);
 }
 
 Collectives::Lane &Collectives::laneOf(const Group &group) {
@@ -123,6 +126,12 @@ void Collectives::check() {
 Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algorithm algorithm) {
   Lane &lane = laneOf(group);
   const cudaEvent_t due = nextEvent(), done = nextEvent();
+  const bool isCaptured = captured.marks;
+  const size_t place = 2 * captured.calls.size();
+  if (isCaptured) {
+    captured.calls.push_back(call);
+    mark(place, compute);
+  }
   cuda::check(cudaEventRecord(due, compute), call.label);
   cuda::check(cudaStreamWaitEvent(lane.stream, due, 0), call.label);
   if (algorithm == Algorithm::bf16_summands)
@@ -131,9 +140,42 @@ Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algori
     sumRounded<fp16>(lane, group, call);
   else
     put(lane, group, call);
+  if (isCaptured)
+    mark(place + 1, lane.stream);
   cuda::check(cudaEventRecord(done, lane.stream), call.label);
-  watchdog->began(call, host.step(), due, done);
+  if (!isCaptured) {
+    auto isOver = [](cudaEvent_t event) { return [event] { return cudaEventQuery(event) == cudaSuccess; }; };
+    watchdog->began(call, host.step(), isOver(due), isOver(done));
+  }
   return Ticket(compute, done);
+}
+
+//===-- graphs ---------------------------------------------------------------------------------------------------===//
+
+bool Collectives::mayBeCaptured() const { return std::string_view(transport->name()) == "nccl"; }
+
+void Collectives::beginCapture() {
+  void *memory = nullptr;
+  cuda::check(cudaMallocHost(&memory, std::max<size_t>(events.size(), 1)), "cudaMallocHost");
+  marks.push_back(memory);
+  captured.marks = static_cast<uint8_t *>(memory);
+}
+
+void Collectives::mark(size_t place, Stream stream) {
+  cuda::check(cudaMemsetAsync(captured.marks + place, 1, 1, stream), "mark");
+}
+
+void Collectives::launching(const Captured &graph) const {
+  std::fill_n(graph.marks, 2 * graph.calls.size(), uint8_t(0));
+}
+
+void Collectives::launched(const Captured &graph) {
+  for (size_t i = 0; i < graph.calls.size(); ++i) {
+    auto isMarked = [mark = static_cast<const volatile uint8_t *>(graph.marks)](size_t place) {
+      return [mark, place] { return mark[place] != 0; };
+    };
+    watchdog->began(graph.calls[i], host.step(), isMarked(2 * i), isMarked(2 * i + 1));
+  }
 }
 
 /// Rows that lie in several runs are put together in scratch.

@@ -68,6 +68,21 @@ public:
   /// Ends the rank where a collective did not end. Behind a wait of the host.
   void check();
 
+  /// Whether collectives may be captured into a graph: those that go through the host wait for it.
+  bool mayBeCaptured() const;
+  /// The collectives of a graph. A launch marks in the host's memory how far it is, since events of a graph are none to
+  /// ask for.
+  struct Captured {
+    std::vector<CollectiveCall> calls;
+    uint8_t *marks = nullptr; // two for each: it is due, it is over
+  };
+  /// Captures what start() does from here on, no more often than in some function before; until it is taken.
+  void beginCapture();
+  Captured takeCaptured() { return std::exchange(captured, {}); }
+  /// Before and after the launch of a graph that they belong to.
+  void launching(const Captured &graph) const;
+  void launched(const Captured &graph);
+
 private:
   struct Lane {
     Stream stream = nullptr;
@@ -77,6 +92,7 @@ private:
   Lane &laneOf(const Group &group);
   template <typename T> T *scratch(Lane &lane, int64_t count);
   cudaEvent_t nextEvent();
+  void mark(size_t place, Stream stream);
   void put(Lane &lane, const Group &group, const CollectiveCall &call);
   template <typename N> void sumRounded(Lane &lane, const Group &group, const CollectiveCall &call);
 
@@ -88,6 +104,8 @@ private:
   std::vector<void *> allocations;
   std::vector<cudaEvent_t> events; // of a function: those before `used` are taken
   size_t used = 0;
+  Captured captured; // under way, where it has marks
+  std::vector<void *> marks;
 };
 
 } // namespace echelon::cuda

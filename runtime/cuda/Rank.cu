@@ -3,9 +3,11 @@
 #include "runtime/launch/Fail.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <string_view>
 
 namespace echelon::cuda {
 
@@ -58,6 +60,9 @@ Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
 
 Rank::~Rank() {
   cudaStreamSynchronize(stream);
+  for (auto &[function, graph] : graphs)
+    if (graph.launches)
+      cudaGraphExecDestroy(graph.launches);
   ownCollectives.reset();
   for (void *memory : allocations)
     cudaFree(memory);
@@ -115,6 +120,46 @@ void Rank::begin(const void *numbers, size_t bytes) {
   watched.clear();
   if (ownCollectives)
     ownCollectives->begin();
+}
+
+/// Evaluations give kernels how many samples are real, and sync policies whose turn it is, which a graph would keep.
+bool Rank::mayBeCaptured() const {
+  static const char *const asked = std::getenv("ECHELON_GRAPHS");
+  return host.training() && !host.program().sync && (!ownCollectives || ownCollectives->mayBeCaptured()) &&
+         (!asked || std::string_view(asked) != "0");
+}
+
+void Rank::capture(Graph &graph, void (*function)(Rank &)) {
+  if (ownCollectives)
+    ownCollectives->beginCapture();
+  cudaGraph_t captured = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  function(*this);
+  check(cudaStreamEndCapture(stream, &captured), "capture");
+  check(cudaGraphInstantiate(&graph.launches, captured, 0), "capture");
+  check(cudaGraphDestroy(captured), "capture");
+  if (ownCollectives)
+    graph.collectives = ownCollectives->takeCaptured();
+  graph.isReported = isReported;
+  graph.watched = watched;
+}
+
+void Rank::call(void (*function)(Rank &)) {
+  if (!mayBeCaptured())
+    return function(*this);
+  const auto [found, isNew] = graphs.try_emplace(function);
+  Graph &graph = found->second;
+  if (isNew)
+    return function(*this);
+  if (!graph.launches)
+    capture(graph, function);
+  isReported = graph.isReported;
+  watched = graph.watched;
+  if (ownCollectives)
+    ownCollectives->launching(graph.collectives);
+  check(cudaGraphLaunch(graph.launches, stream), "step");
+  if (ownCollectives)
+    ownCollectives->launched(graph.collectives);
 }
 
 void Rank::end() {

@@ -11,6 +11,7 @@
 #include "runtime/program/Rank.h"
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -66,11 +67,21 @@ public:
   void takeState() override;
   void showState() override;
 
-  // What run() does around a function.
+  // What run() does with a function.
   void begin(const void *numbers, size_t bytes);
+  void call(void (*function)(Rank &));
   void end();
 
 private:
+  /// What a function launches, once it is known: it has run before, so that plans are made and scratch is there.
+  struct Graph {
+    cudaGraphExec_t launches = nullptr;
+    Collectives::Captured collectives;
+    std::vector<bool> isReported;
+    std::vector<const char *> watched;
+  };
+  bool mayBeCaptured() const;
+  void capture(Graph &graph, void (*function)(Rank &));
   void *scratchBytes(size_t bytes);
   void *allocate(size_t bytes);
 
@@ -88,6 +99,7 @@ private:
   std::byte *mirror;    // pinned: numbers, then reports and health as they come back
   std::vector<bool> isReported;
   std::vector<const char *> watched;
+  std::map<void (*)(Rank &), Graph> graphs;
 };
 
 /// The device of Program::device.
@@ -98,13 +110,13 @@ inline Rank &rankOf(Host &host) { return static_cast<Rank &>(*host.device()); }
 template <typename N> void run(Host &host, const N &numbers, void (*function)(Rank &)) {
   Rank &r = rankOf(host);
   r.begin(&numbers, sizeof numbers);
-  function(r);
+  r.call(function);
   r.end();
 }
 inline void run(Host &host, void (*function)(Rank &)) {
   Rank &r = rankOf(host);
   r.begin(nullptr, 0);
-  function(r);
+  r.call(function);
   r.end();
 }
 

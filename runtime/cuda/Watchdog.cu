@@ -27,12 +27,13 @@ Watchdog::~Watchdog() {
   thread.join();
 }
 
-void Watchdog::began(const runtime::CollectiveCall &call, int64_t step, cudaEvent_t due, cudaEvent_t done) {
+void Watchdog::began(const runtime::CollectiveCall &call, int64_t step, std::function<bool()> isDue,
+                     std::function<bool()> isDone) {
   std::string what = std::string(nameOf(call.kind)) + " of " + std::to_string(call.count);
   if (*call.label)
     what += std::string(" (") + call.label + ")";
   const std::lock_guard<std::mutex> guard(mutex);
-  entries.push_back({what + " in step " + std::to_string(step + 1), due, done});
+  entries.push_back({what + " in step " + std::to_string(step + 1), std::move(isDue), std::move(isDone)});
 }
 
 void Watchdog::forget() {
@@ -60,11 +61,11 @@ void Watchdog::watch() {
 void Watchdog::look(double now) {
   const std::string failure = transport.failure();
   for (auto entry = entries.begin(); found.empty() && entry != entries.end();) {
-    if (cudaEventQuery(entry->done) == cudaSuccess) {
+    if (entry->isDone()) {
       entry = entries.erase(entry);
       continue;
     }
-    if (entry->since < 0 && cudaEventQuery(entry->due) == cudaSuccess)
+    if (entry->since < 0 && entry->isDue())
       entry->since = now;
     if (entry->since >= 0 && !failure.empty())
       found = entry->what + " ended: " + failure;

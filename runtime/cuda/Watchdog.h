@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -22,9 +23,10 @@ public:
   ~Watchdog();
   Watchdog(const Watchdog &) = delete;
 
-  /// A collective has been put into a stream between two events.
-  void began(const runtime::CollectiveCall &call, int64_t step, cudaEvent_t due, cudaEvent_t done);
-  /// All collectives so far are over; their events may be recorded anew.
+  /// A collective has been put into a stream. Whether it is due, and whether it is over, is asked on another thread.
+  void began(const runtime::CollectiveCall &call, int64_t step, std::function<bool()> isDue,
+             std::function<bool()> isDone);
+  /// All collectives so far are over: nobody asks any more.
   void forget();
   /// What ended them, if something did; empty: nothing.
   std::string failure();
@@ -32,7 +34,7 @@ public:
 private:
   struct Entry {
     std::string what;
-    cudaEvent_t due, done;
+    std::function<bool()> isDue, isDone;
     double since = -1; // when it was seen to be due
   };
   void watch();

@@ -162,24 +162,52 @@ TEST(Collectives, TwoUnderWay) {
   });
 }
 
-// A rank that others wait for in vain: the first of them whose patience ends says what it waited for and ends what is
-// under way, and so the others'.
-TEST(CollectivesDeathTest, OneThatDoesNotCome) {
-  testing::internal::CaptureStderr();
-  const int code = onRanks("threads", 0.25, [](Host &host, Rank &r) {
-    float *memory = nullptr;
-    ASSERT_EQ(cudaMalloc(reinterpret_cast<void **>(&memory), 64 * sizeof(float)), cudaSuccess);
-    host.beginTraining(6);
-    if (host.rank() == 3)
-      return;
-    r.collectives().begin();
-    all_reduce(r, r.group(2), memory, 64, Sum, "spec.ech:12");
-    cudaStreamSynchronize(r);
-    r.collectives().check();
+/// What the ranks' functions below compute with; a rank is a thread.
+thread_local float *numbers = nullptr;
+void makeNumbers() { ASSERT_EQ(cudaMalloc(reinterpret_cast<void **>(&numbers), 64 * sizeof(float)), cudaSuccess); }
+void sumOverAll(Rank &r) {
+  fill(static_cast<Stream>(r), numbers, 64, 1.0f);
+  Ticket ticket = all_reduce_start(r, r.group(2), numbers, 64, Sum, "spec.ech:12");
+  wait(ticket);
+  add_strided(static_cast<Stream>(r), numbers, {1}, numbers + 32, {1}, {32});
+}
+
+// From its second run on a function is a graph, collectives and all.
+TEST(Collectives, AsGraph) {
+  underSeeds([] {
+    onRanks("threads", [](Host &host, Rank &r) {
+      makeNumbers();
+      for (int64_t step = 0; step < 4; ++step) {
+        host.beginTraining(step);
+        run(host, sumOverAll);
+        float first = 0;
+        cudaMemcpyAsync(&first, numbers, sizeof first, cudaMemcpyDeviceToHost, r);
+        cudaStreamSynchronize(r);
+        EXPECT_EQ(first, 8);
+      }
+      cudaFree(numbers);
+    });
   });
-  EXPECT_EQ(code, 4);
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("all_reduce of 64 (spec.ech:12) in step 7 "), std::string::npos) << said;
+}
+
+// A rank that others wait for in vain: the first of them whose patience ends says what it waited for and ends what is
+// under way, and so the others'. Launched one by one, and in a graph.
+TEST(CollectivesDeathTest, OneThatDoesNotCome) {
+  for (int64_t steps : {1, 3}) {
+    testing::internal::CaptureStderr();
+    const int code = onRanks("threads", 0.25, [=](Host &host, Rank &) {
+      makeNumbers();
+      for (int64_t step = 0; step < steps; ++step) {
+        host.beginTraining(step);
+        if (host.rank() == 3 && step + 1 == steps)
+          return;
+        run(host, sumOverAll);
+      }
+    });
+    EXPECT_EQ(code, 4);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("all_reduce of 64 (spec.ech:12) in step " + std::to_string(steps)), std::string::npos) << said;
+  }
 }
 
 } // namespace
