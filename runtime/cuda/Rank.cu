@@ -78,16 +78,16 @@ void *Rank::scratchBytes(size_t bytes) {
   return scratchMemory = allocate(bytes); // the smaller one stays until the end: there are few
 }
 
-void Rank::takeState() {
-  const size_t bytes = size_t(host.program().stateBytes);
-  check(cudaMemcpyAsync(stateArena, host.state<std::byte>(0), bytes, cudaMemcpyHostToDevice, stream), "state");
+void Rank::readState(int64_t offset, void *to, size_t bytes) {
+  check(cudaMemcpyAsync(to, stateArena + offset, bytes, cudaMemcpyDeviceToHost, stream), "state");
   check(cudaStreamSynchronize(stream), "state");
 }
-void Rank::showState() {
-  const size_t bytes = size_t(host.program().stateBytes);
-  check(cudaMemcpyAsync(host.state<std::byte>(0), stateArena, bytes, cudaMemcpyDeviceToHost, stream), "state");
+void Rank::writeState(int64_t offset, const void *from, size_t bytes) {
+  check(cudaMemcpyAsync(stateArena + offset, from, bytes, cudaMemcpyHostToDevice, stream), "state");
   check(cudaStreamSynchronize(stream), "state");
 }
+void Rank::takeState() { writeState(0, host.state<std::byte>(0), size_t(host.program().stateBytes)); }
+void Rank::showState() { readState(0, host.state<std::byte>(0), size_t(host.program().stateBytes)); }
 
 template <typename T> void Rank::report(int slot, const T *value) {
   const bool counts = host.program().scalars[size_t(slot)].kind != runtime::Scalar::Metric;
@@ -116,6 +116,8 @@ void Rank::begin(const void *numbers, size_t bytes) {
   if (const size_t inputs = size_t(host.program().inputBytes))
     check(cudaMemcpyAsync(inputArena, host.input<std::byte>(0), inputs, cudaMemcpyHostToDevice, stream), "inputs");
   check(cudaMemsetAsync(healthOnDevice, 0, sizeof(Health), stream), "health");
+  if (host.isHeldBack())
+    check(cudaMemsetAsync(&healthOnDevice->isBroken, 1, sizeof(Health::isBroken), stream), "health");
   std::fill(isReported.begin(), isReported.end(), false);
   watched.clear();
   if (ownCollectives)

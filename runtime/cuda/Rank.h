@@ -66,6 +66,8 @@ public:
 
   void takeState() override;
   void showState() override;
+  void readState(int64_t offset, void *to, size_t bytes) override;
+  void writeState(int64_t offset, const void *from, size_t bytes) override;
 
   // What run() does with a function.
   void begin(const void *numbers, size_t bytes);

@@ -20,6 +20,7 @@ namespace gpu = echelon::cuda; // what a size of the model may be called, too
 
 // What describes a program.
 using runtime::average_decay;
+using runtime::Delay;
 using runtime::Distribution;
 using runtime::ElementType;
 using runtime::Init;

@@ -1,6 +1,9 @@
 // A device with a memory of its own, on which a rank's program computes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 namespace echelon::runtime {
 
 class Device {
@@ -10,6 +13,9 @@ public:
   virtual void takeState() = 0;
   /// The host's state arena shows the device's state.
   virtual void showState() = 0;
+  /// Bytes of the device's state, from an offset on, to the host's memory and back.
+  virtual void readState(int64_t offset, void *to, size_t bytes) = 0;
+  virtual void writeState(int64_t offset, const void *from, size_t bytes) = 0;
 };
 
 } // namespace echelon::runtime

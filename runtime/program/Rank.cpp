@@ -3,6 +3,7 @@
 #include "runtime/sync/LiveWorkers.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace echelon::runtime {
 
@@ -41,13 +42,27 @@ Rank::Rank(const Program &program, Transport &transport)
     ownDevice = program.device(*this);
 }
 
+void Rank::readState(int64_t offset, void *to, size_t bytes) {
+  if (ownDevice)
+    ownDevice->readState(offset, to, bytes);
+  else
+    std::memcpy(to, stateArena + offset, bytes);
+}
+
+void Rank::writeState(int64_t offset, const void *from, size_t bytes) {
+  if (ownDevice)
+    ownDevice->writeState(offset, from, bytes);
+  else
+    std::memcpy(stateArena + offset, from, bytes);
+}
+
 void Rank::look() {
   if (live)
     live->look();
 }
 
 bool Rank::isBroken() const {
-  if (isHeldBack)
+  if (holdsBack)
     return true;
   for (size_t i = 0; i < isReported.size(); ++i)
     if (isReported[i] && ownProgram.scalars[i].kind != Scalar::Metric && !std::isfinite(reportedValue[i]))

@@ -69,6 +69,10 @@ public:
       ownDevice->showState();
   }
 
+  /// Bytes of the state that the program computes with, from an offset on.
+  void readState(int64_t offset, void *to, size_t bytes);
+  void writeState(int64_t offset, const void *from, size_t bytes);
+
   int64_t step() const { return currentStep; } // steps done before this one
   /// How often the optimizer's moments have been updated, with this step's update.
   int64_t updates() const { return currentStep + 1 - ownCourse.momentsFrom; }
@@ -136,7 +140,8 @@ public:
     currentWorker = worker;
   }
   /// From here on steps end before they update anything, as if they were broken.
-  void holdBack(bool does) { isHeldBack = does; }
+  void holdBack(bool does) { holdsBack = does; }
+  bool isHeldBack() const { return holdsBack; }
   void beginEvaluation(int64_t samples);
   void setEvaluationBatch(int64_t offset, int64_t valid);
   void watchWith(LiveWorkers *newWorkers) { live = newWorkers; }
@@ -159,7 +164,7 @@ private:
   Course ownCourse;
   double currentWeight = 0;
   int64_t currentWorker = 0;
-  bool isNothingIn = true, isHeldBack = false;
+  bool isNothingIn = true, holdsBack = false;
   int64_t currentStep = 0, currentRound = 0, currentValid = 0, currentSamples = 0, currentOffset = 0;
   bool isTraining = true;
   const char *brokenGradient = nullptr;

@@ -3,7 +3,6 @@
 #include "runtime/launch/Fail.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace echelon::runtime {
 
@@ -22,28 +21,44 @@ Workers::Workers(Rank &r, InputLoader &l, const DataStream &stream, std::unique_
     return;
   if (rank.program().readNewest)
     rank.program().readNewest(rank);
-  const auto *place = rank.state<std::byte>(policy.own.offset);
   for (std::vector<std::byte> &one : away) // all start from the same parameters
-    one.assign(place, place + policy.own.bytes);
+    takeOwn(one);
   takeRows();
+}
+
+/// What a worker has for itself, as it lies where the program reads it.
+void Workers::takeOwn(std::vector<std::byte> &to) {
+  to.resize(size_t(policy.own.bytes));
+  rank.readState(policy.own.offset, to.data(), to.size());
 }
 
 void Workers::fillRows() {
   select(0);
-  for (const SyncPolicy::Row &of : policy.rows)
-    for (int64_t worker = 0; worker < policy.workers; ++worker)
-      std::memcpy(rank.state<std::byte>(of.row + worker * of.bytes),
-                  worker ? away[size_t(worker)].data() + (of.place - policy.own.offset)
-                         : rank.state<std::byte>(of.place),
-                  size_t(of.bytes));
+  forEachOfRows([&](int64_t row, int64_t place, std::byte *awayFrom, size_t bytes) {
+    std::vector<std::byte> here;
+    if (!awayFrom) {
+      here.resize(bytes);
+      rank.readState(place, awayFrom = here.data(), bytes);
+    }
+    rank.writeState(row, awayFrom, bytes);
+  });
 }
 
 void Workers::takeRows() {
+  forEachOfRows([&](int64_t row, int64_t place, std::byte *awayTo, size_t bytes) {
+    std::vector<std::byte> there(awayTo ? 0 : bytes);
+    rank.readState(row, awayTo ? awayTo : there.data(), bytes);
+    if (!awayTo)
+      rank.writeState(place, there.data(), bytes);
+  });
+}
+
+/// visit(offset of a worker's row, offset where the program reads it, where it is put away: null for worker 0, bytes).
+template <typename Visit> void Workers::forEachOfRows(Visit visit) {
   for (const SyncPolicy::Row &of : policy.rows)
     for (int64_t worker = 0; worker < policy.workers; ++worker)
-      std::memcpy(worker ? away[size_t(worker)].data() + (of.place - policy.own.offset)
-                         : rank.state<std::byte>(of.place),
-                  rank.state<std::byte>(of.row + worker * of.bytes), size_t(of.bytes));
+      visit(of.row + worker * of.bytes, of.place,
+            worker ? away[size_t(worker)].data() + (of.place - policy.own.offset) : nullptr, size_t(of.bytes));
 }
 
 /// On one rank that works for several, what one of them has for itself lies where the program reads it, and that of the
@@ -51,11 +66,9 @@ void Workers::takeRows() {
 void Workers::select(int64_t worker) {
   if (away.empty() || selected == worker)
     return;
-  auto *place = rank.state<std::byte>(policy.own.offset);
-  const size_t bytes = size_t(policy.own.bytes);
-  away[size_t(selected)].assign(place, place + bytes);
-  if (away[size_t(worker)].size() == bytes)
-    std::memcpy(place, away[size_t(worker)].data(), bytes);
+  takeOwn(away[size_t(selected)]);
+  if (const std::vector<std::byte> &own = away[size_t(worker)]; own.size() == size_t(policy.own.bytes))
+    rank.writeState(policy.own.offset, own.data(), own.size());
   selected = worker;
 }
 

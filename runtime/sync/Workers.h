@@ -28,6 +28,8 @@ private:
   void compute(const HandedIn &gradient, int64_t version);
   void readNewest(int64_t worker, int64_t version);
   void select(int64_t worker);
+  void takeOwn(std::vector<std::byte> &to);
+  template <typename Visit> void forEachOfRows(Visit visit);
   /// On one rank that works for all: what snapshots hold of each worker is brought to its row, and taken from it.
   void fillRows();
   void takeRows();

@@ -257,7 +257,9 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
   const std::string troubleOfOne = train(alone, spec, "threads", one);
   if (!troubleOfOne.empty() && !precision)
     return different("on one rank: " + troubleOfOne);
-  const std::string trouble = train(many.options, spec, transport, program);
+  CompileOptions options = many.options;
+  options.machine = machine;
+  const std::string trouble = train(options, spec, transport, program);
   if (precision && (needsSmallNumbers(*precision) || precision->name == "precision fp8") && !trouble.empty() &&
       !troubleOfOne.empty())
     return {Verdict::Unsettled, "beyond the numbers of its precision", 0};
@@ -305,7 +307,6 @@ Verdict Proof::checkProgram(const RandomSpec &spec, ModuleOp one, const std::str
   const bool isExact = !spec.clause("precision");
   CompileOptions options = optionsFor(spec, path);
   options.machine = machine;
-  setenv("ECHELON_SEED", std::to_string(spec.seed % 4).c_str(), 1); // of the order of work on an emulated GPU
   const std::string dumped = out() + "/dump", trouble = train(options, spec, transport, program);
   Course course;
   auto trained = [&](Arithmetic arithmetic) {
@@ -354,6 +355,7 @@ Verdict Proof::checkProgram(const RandomSpec &spec, ModuleOp one, const std::str
 }
 
 Verdict Proof::check(const RandomSpec &spec, Counts &counts) const {
+  setenv("ECHELON_SEED", std::to_string(spec.seed % 4).c_str(), 1); // of the order of work on an emulated GPU
   std::string path = folder + "/spec.ech";
   std::ofstream(path) << spec.text();
   writeData(spec, folder);

@@ -136,8 +136,8 @@ void Compilation::checkMachine() {
   auto report = [&](const std::string &what, const std::string &instead) {
     settings.notBuilt.push_back({settings.train->name.range, what + " on a GPU", instead});
   };
-  if (settings.sync)
-    report("a sync policy", "sync every step is");
+  if (settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
+    report("a sync policy whose workers arrive in real time", "delay = exponential(1) draws when they do");
   if (options.profile)
     report("a profile", "leave --profile out");
 }
