@@ -33,15 +33,7 @@ std::string whatLacks(Machine machine) {
 
 const char *sourceEnding(Machine machine) { return machine == Machine::Cpu ? ".cpp" : ".cu"; }
 
-/// Of an emulated GPU: the same text, read as C++.
-static std::vector<std::string> emulationCommand(const std::string &source, const std::string &executable) {
-  std::vector<std::string> command{ECHELON_HOST_COMPILER,  "-std=c++17", "-O2",
-                                   "-I" + includeFolder(), "-isystem",   ECHELON_CUDA_HEADERS};
-  command.insert(command.end(), {"-x", "c++", operand(source), "-x", "none", "-o", operand(executable)});
-  command.push_back(ECHELON_CUDA_HOST_LIBRARY);
-  return command;
-}
-
+/// nvcc's, to what runs the program.
 static std::vector<std::string> cudaCommand(const std::string &source, const std::string &executable) {
   std::vector<std::string> command{ECHELON_NVCC, "-std=c++17", "-O3", "--expt-relaxed-constexpr"};
   appendWords(command, ECHELON_CUDA_ARCHITECTURES);
@@ -50,20 +42,28 @@ static std::vector<std::string> cudaCommand(const std::string &source, const std
   return command;
 }
 
-std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, Machine machine) {
+/// The host compiler's. A program for an emulated GPU is read as C++.
+static std::vector<std::string> cpuCommand(const std::string &source, const std::string &executable, bool isEmulated) {
   const char *chosen = std::getenv("CXX"), *flags = std::getenv("CXXFLAGS");
-  std::vector<std::string> command;
-  if (machine == Machine::CudaHost) {
-    command = emulationCommand(source, executable);
-  } else if (machine == Machine::Cuda) {
-    command = cudaCommand(source, executable);
-  } else {
-    command.push_back(chosen && *chosen ? chosen : ECHELON_HOST_COMPILER);
-    appendWords(command, "-std=c++17 " ECHELON_HOST_FLAGS);
-    appendWords(command, flags ? flags : "");
-    command.push_back("-I" + includeFolder());
-    command.insert(command.end(), {operand(source), "-o", operand(executable)});
-  }
+  std::vector<std::string> command{chosen && *chosen ? chosen : ECHELON_HOST_COMPILER};
+  appendWords(command, isEmulated ? "-std=c++17 -O2" : "-std=c++17 " ECHELON_HOST_FLAGS);
+  appendWords(command, flags ? flags : "");
+  command.push_back("-I" + includeFolder());
+  if (isEmulated)
+    command.insert(command.end(), {"-isystem", ECHELON_CUDA_HEADERS, "-x", "c++"});
+  command.push_back(operand(source));
+  if (isEmulated)
+    command.insert(command.end(), {"-x", "none"});
+  command.insert(command.end(), {"-o", operand(executable)});
+  if (isEmulated)
+    command.push_back(ECHELON_CUDA_HOST_LIBRARY);
+  return command;
+}
+
+std::vector<std::string> hostCommand(const std::string &source, const std::string &executable, Machine machine) {
+  std::vector<std::string> command = machine == Machine::Cuda
+                                         ? cudaCommand(source, executable)
+                                         : cpuCommand(source, executable, machine == Machine::CudaHost);
   command.push_back(runtimeLibrary());
   appendWords(command, ECHELON_HOST_LIBRARIES);
   if (machine == Machine::Cuda)
