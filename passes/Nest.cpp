@@ -82,7 +82,7 @@ void Nest::findLevels() {
 Nest::Place Nest::placeOf(ArrayRef<int64_t> all) {
   Place place;
   for (auto [position, stride] : llvm::zip(positions, all))
-    if (stride != 0) {
+    if (stride != 0 && position) { // in a loop that is not open all positions have the same: the first is taken
       place.indices.push_back(position);
       place.strides.push_back(stride);
     }

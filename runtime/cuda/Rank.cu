@@ -56,6 +56,8 @@ Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
   check(cudaMallocHost(&pinned, kNumbersBytes + sizeof(uint64_t) + sizeof(Health) + isReported.size() * sizeof(double)),
         "cudaMallocHost");
   mirror = static_cast<std::byte *>(pinned);
+  if (!program.profiled.empty())
+    laps = std::make_unique<LapTimer>(stream);
 }
 
 Rank::~Rank() {
@@ -104,6 +106,13 @@ void Rank::watch(const char *parameter, const double *sumOfSquares) {
          static_cast<int32_t>(watched.size()));
 }
 
+void Rank::lap(size_t entry) {
+  if (host.counted())
+    laps->lap(entry);
+}
+
+runtime::Limits Rank::limits() { return limitsOf(stream); }
+
 void Rank::begin(const void *numbers, size_t bytes) {
   if (bytes > kNumbersBytes)
     runtime::fail("a program has more numbers than fit");
@@ -122,12 +131,14 @@ void Rank::begin(const void *numbers, size_t bytes) {
   watched.clear();
   if (ownCollectives)
     ownCollectives->begin();
+  if (laps && host.counted())
+    laps->begin();
 }
 
 /// Evaluations give kernels how many samples are real, and sync policies whose turn it is, which a graph would keep.
 bool Rank::mayBeCaptured() const {
   static const char *const asked = std::getenv("ECHELON_GRAPHS");
-  return host.training() && !host.program().sync && (!ownCollectives || ownCollectives->mayBeCaptured()) &&
+  return host.training() && !host.program().sync && !laps && (!ownCollectives || ownCollectives->mayBeCaptured()) &&
          (!asked || std::string_view(asked) != "0");
 }
 
@@ -176,6 +187,8 @@ void Rank::end() {
   if (ownCollectives)
     ownCollectives->check();
   check(error, "step");
+  if (laps && host.counted())
+    laps->end(*host.counted());
   Health health;
   std::memcpy(&health, back, sizeof health);
   if (health.firstBroken > 0) {

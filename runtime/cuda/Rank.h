@@ -6,6 +6,7 @@
 #pragma once
 #include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/Gemm.h"
+#include "runtime/cuda/LapTimer.h"
 #include "runtime/cuda/Random.h"
 #include "runtime/program/Device.h"
 #include "runtime/program/Rank.h"
@@ -61,6 +62,8 @@ public:
 
   /// Gives the value of Program::scalars[slot].
   template <typename T> void report(int slot, const T *value);
+  /// The operation of Program::profiled[entry] ends here, on the device.
+  void lap(size_t entry);
   /// A gradient has been added to the sum of squares: the first after which the sum is not finite is remembered.
   void watch(const char *parameter, const double *sumOfSquares);
 
@@ -68,6 +71,7 @@ public:
   void showState() override;
   void readState(int64_t offset, void *to, size_t bytes) override;
   void writeState(int64_t offset, const void *from, size_t bytes) override;
+  runtime::Limits limits() override;
 
   // What run() does with a function.
   void begin(const void *numbers, size_t bytes);
@@ -102,6 +106,7 @@ private:
   std::vector<bool> isReported;
   std::vector<const char *> watched;
   std::map<void (*)(Rank &), Graph> graphs;
+  std::unique_ptr<LapTimer> laps; // where the program is profiled
 };
 
 /// The device of Program::device.

@@ -14,6 +14,10 @@
 #include "runtime/kernels/Elementwise.h"
 #include "runtime/program/Program.h"
 
+#ifdef __CUDACC__
+#pragma nv_diag_suppress 177 // a size that comments alone name
+#endif
+
 namespace echelon::cuda {
 namespace math = runtime::math;
 namespace gpu = echelon::cuda; // what a size of the model may be called, too

@@ -35,6 +35,12 @@ public:
     lastWaited = waited;
     last = now;
   }
+  /// Of what passed since the last lap, so many ticks are this entry's: a device has measured them.
+  void add(size_t entry, uint64_t ofDevice) {
+    sums[entry].ticks += ofDevice;
+    ++sums[entry].calls;
+    last += ofDevice;
+  }
   /// Forgets all.
   void clear() { sums.assign(sums.size(), Sum()); }
   const std::vector<Sum> &all() const { return sums; }

@@ -32,9 +32,13 @@ Limits measured(Rank &rank, int threads) {
   const size_t floats = std::max<size_t>(all / size_t(rank.size()), size_t(4) << 20);
   Limits limits;
   barrier(rank.transport(), rank.transport().world());
-  limits.peakFlops = peakFlops() * threads;
-  limits.memory = memoryBandwidth(floats);
-  limits.copies = copyBandwidth(floats);
+  if (rank.device()) {
+    limits = rank.device()->limits();
+  } else {
+    limits.peakFlops = peakFlops() * threads;
+    limits.memory = memoryBandwidth(floats);
+    limits.copies = copyBandwidth(floats);
+  }
   const uint64_t nothing = 0;
   Laps scratch(1, nothing);
   const int laps = 1000;

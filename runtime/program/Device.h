@@ -6,6 +6,8 @@
 
 namespace echelon::runtime {
 
+struct Limits;
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -16,6 +18,8 @@ public:
   /// Bytes of the device's state, from an offset on, to the host's memory and back.
   virtual void readState(int64_t offset, void *to, size_t bytes) = 0;
   virtual void writeState(int64_t offset, const void *from, size_t bytes) = 0;
+  /// What the device can do; all but the cost of a lap.
+  virtual Limits limits() = 0;
 };
 
 } // namespace echelon::runtime

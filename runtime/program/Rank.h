@@ -146,6 +146,7 @@ public:
   void setEvaluationBatch(int64_t offset, int64_t valid);
   void watchWith(LiveWorkers *newWorkers) { live = newWorkers; }
   void count(Laps *newLaps) { laps = newLaps; }
+  Laps *counted() const { return laps; }
   const Course &course() const { return ownCourse; }
   void setCourse(const Course &course);
   /// Samples seen before a step, from 0.

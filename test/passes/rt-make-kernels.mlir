@@ -61,6 +61,18 @@ rt.function @train {
     rt.yield %p : f32
   } : (!bse, !se) -> (!bse)
 
+  // An output that lacks a loop is the same in all positions of it: the first is taken.
+  // CHECK:      rt.kernel "s_kernel{{.*}}" [#rt.size<n=8>] summed [false](
+  // CHECK:        rt.load %{{.*}}[%{{.*}}] by [1]
+  // CHECK-NEXT:   rt.store
+  %copies = rt.alloc work at 2048 {rt.name = "copies"} : !rt.buffer<[copy=2, n=8], f32>
+  %one = rt.alloc work at 4096 {rt.name = "s"} : !rt.buffer<[n=8], f32>
+  %same = rt.view %one from 0 : !rt.buffer<[n=8], f32> -> !rt.buffer<[copy=2, n=8], f32, [0, 1]>
+  rt.fused ["copy", "n"] = [2, 8](%copies) -> ["store"](%same) {
+  ^bb0(%a: f32):
+    rt.yield %a : f32
+  } : (!rt.buffer<[copy=2, n=8], f32>) -> (!rt.buffer<[copy=2, n=8], f32, [0, 1]>)
+
   // After the norm of the gradients, kernels do nothing in a step that is not finite.
   // CHECK: rt.report
   // CHECK: rt.kernel "y_kernel_2" [#rt.size<batch=2, seq=4, embed=8>] summed [false](%{{.*}}, %{{.*}}) guarded {

@@ -238,7 +238,10 @@ std::shared_ptr<Record> record(CUstream_st &stream) {
   Task task;
   task.what = "the record of an event";
   task.mayBeIsolated = false;
-  task.run = [made] { made->isDone = true; };
+  task.run = [made] {
+    made->isDone = true;
+    made->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
   put(stream, std::move(task));
   return made;
 }
@@ -362,6 +365,18 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return noted(cudaErrorCapturedEvent);
   if (const std::shared_ptr<Record> last = event->last)
     waitUntil([&] { return last->isDone; }, "cudaEventSynchronize", [&] { hostThread().hasWaitedFor(last->clock); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  const Guard guard;
+  if (from->capture || to->capture)
+    return noted(cudaErrorCapturedEvent);
+  if (!from->last || !to->last)
+    return noted(cudaErrorInvalidResourceHandle);
+  if (!from->last->isDone || !to->last->isDone)
+    return noted(cudaErrorNotReady);
+  *milliseconds = static_cast<float>((to->last->seconds - from->last->seconds) * 1e3);
   return cudaSuccess;
 }
 

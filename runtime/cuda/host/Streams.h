@@ -44,6 +44,7 @@ struct Task {
 struct Record {
   Clock clock;
   bool isDone = false;
+  double seconds = 0; // when it was done, by the wall's clock
 };
 
 /// The stream of a handle; for none the current device's own.

@@ -138,8 +138,6 @@ void Compilation::checkMachine() {
   };
   if (settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
     report("a sync policy whose workers arrive in real time", "delay = exponential(1) draws when they do");
-  if (options.profile)
-    report("a profile", "leave --profile out");
 }
 
 void Compilation::reportNotBuilt(size_t from) {

@@ -36,6 +36,9 @@ def check(name, *options):
     print(f"{name}:", *(kind for kind in known if kind in sums and kind not in alone))
 
 
+if sys.argv[2:]:  # a target
+    check("emulated", "--ranks", "1", *sys.argv[2:])
+    sys.exit()
 check("one rank", "--ranks", "1")
 check("threads", "--transport", "threads")
 check("shm", "--transport", "shm")
