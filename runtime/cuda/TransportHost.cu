@@ -51,7 +51,7 @@ void HostTransport::put(const Group &group, const CollectiveCall &call, Stream s
   const bool readsAll = call.kind == Collective::ReduceScatter || call.kind == Collective::AllToAll;
   const bool writesAll = call.kind == Collective::AllGather || call.kind == Collective::AllToAll;
   const size_t inBytes = readsAll ? all : row, outBytes = writesAll ? all : row;
-  const bool isInPlace = call.in == call.out;
+  const bool isInPlace = call.in == call.out && inBytes == outBytes; // or it is the first row of what all have
   CollectiveCall onHost = call;
   onHost.in = in.bytes(inBytes);
   onHost.out = isInPlace ? in.bytes(inBytes) : out.bytes(outBytes);

@@ -133,6 +133,30 @@ TEST(Collectives, ByNccl) {
 // The emulated NCCL knows the ranks of one process alone; those of several go through the host.
 TEST(Collectives, ThroughTheHost) { onRanks("shm", everything); }
 
+/// A rank's own row lies where it is among the rows of all.
+void inPlace(Host &host, Rank &r) {
+  const Group &group = r.group(2);
+  const int64_t places = group.size(), n = 6;
+  float *rows = nullptr;
+  ASSERT_EQ(cudaMalloc(reinterpret_cast<void **>(&rows), size_t(places * n) * sizeof(float)), cudaSuccess);
+  const Stream stream = r;
+  float *own = rows + group.index * n;
+  r.collectives().begin();
+  fill(stream, own, n, float(group.index + 1));
+  all_gather(r, group, rows, own, n, "here");          // row i is i + 1
+  reduce_scatter(r, group, own, rows, n, Sum, "here"); // four times that
+  float result[6] = {};
+  cudaMemcpyAsync(result, own, sizeof result, cudaMemcpyDeviceToHost, stream);
+  cudaStreamSynchronize(stream);
+  for (float x : result)
+    EXPECT_EQ(x, float(places * (group.index + 1))) << "rank " << host.rank();
+  cudaFree(rows);
+}
+TEST(Collectives, InPlace) {
+  underSeeds([] { onRanks("threads", inPlace); });
+  onRanks("shm", inPlace);
+}
+
 // A collective that is only started goes on beside what is computed, in the stream of its group.
 TEST(Collectives, TwoUnderWay) {
   underSeeds([] {
