@@ -263,6 +263,8 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
   if (precision && (needsSmallNumbers(*precision) || precision->name == "precision fp8") && !trouble.empty() &&
       !troubleOfOne.empty())
     return {Verdict::Unsettled, "beyond the numbers of its precision", 0};
+  if (troubleOfOne.empty() && StringRef(trouble).contains(" is nan at step ") && diverges(one))
+    return {Verdict::Unsettled, "the loss grows beyond all numbers", 0};
   if (!trouble.empty() || !troubleOfOne.empty())
     return different(trouble.empty() ? "on one rank: " + troubleOfOne : trouble);
   Distances each;
