@@ -240,9 +240,11 @@ void spell(rt::CombineOp op, Arguments &to) {
 void spell(rt::ConvOp op, Arguments &to) {
   to << op.getResult() << op.getLhs() << op.getRhs()
      << braced(SmallVector<std::string>{to.text(op.getBatch()), to.text(op.getFrom()), to.text(op.getTo()),
-                                        std::to_string(op.getDims().size() / 5), grouped(op.getDims(), 5)})
-     << op.getScratch();
-  to.countOf(op.getScratch());
+                                        std::to_string(op.getDims().size() / 5), grouped(op.getDims(), 5)});
+  if (op.getScratch()) {
+    to << op.getScratch();
+    to.countOf(op.getScratch());
+  }
 }
 std::string planes(SizeAttr planes, ArrayRef<int64_t> dims, Arguments &to) {
   return braced(SmallVector<std::string>{to.text(planes), std::to_string(dims.size() / 5), grouped(dims, 5)});

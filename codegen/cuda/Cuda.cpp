@@ -47,7 +47,12 @@ void Cuda::printNumbers(raw_ostream &os) const {
      << "struct Numbers {\n";
   for (const Number &number : numbers)
     os << "  double " << number.name << ";\n";
-  os << "};\n\nNumbers numbers(const Host &r, double lr) {\n  (void)lr;\n  Numbers now{};\n";
+  auto asks = [&](StringRef word) {
+    return llvm::any_of(numbers, [&](const Number &number) { return StringRef(number.text).contains(word); });
+  };
+  os << "};\n\nNumbers numbers(const Host &" << (asks("r.") ? "r" : "/*r*/") << ", double "
+     << (llvm::any_of(numbers, [](const Number &number) { return number.text == "lr"; }) ? "lr" : "/*lr*/")
+     << ") {\n  Numbers now{};\n";
   for (const Number &number : numbers)
     os << "  now." << number.name << " = " << number.text << ";\n";
   os << "  return now;\n}\n\n";
@@ -77,9 +82,7 @@ std::string Cuda::entry(StringRef function, bool takesRate) const {
 //===- calls -----------------------------------------------------------------------------------------------------===//
 
 void Cuda::kernel(Operation *op, Printer &printer) {
-  Call made = callOf(op, printer, "r");
-  if (auto conv = dyn_cast<rt::ConvOp>(op); conv && conv.getScratch()) // what a CPU's kernel wants; a rank has scratch
-    made.arguments.pop_back_n(2);
+  const Call made = callOf(op, printer, "r");
   printer.call(op, made.function, made.arguments);
 }
 

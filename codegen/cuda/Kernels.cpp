@@ -84,7 +84,16 @@ private:
   void points();
   /// What the threads have added up, in one of them.
   void finishSums(StringRef function, StringRef condition);
-  std::string sumName(rt::SumOp sum) { return nameOf(sum.getBuffer()) + "_sum"; }
+  /// Of several sums into one buffer each has its own.
+  std::string sumName(rt::SumOp sum) {
+    int number = 0;
+    for (auto other : kernel.getBody().getOps<rt::SumOp>()) {
+      number += other.getBuffer() == sum.getBuffer();
+      if (other == sum)
+        break;
+    }
+    return nameOf(sum.getBuffer()) + "_sum" + (number > 1 ? "_" + std::to_string(number) : "");
+  }
   static std::string sumType(rt::SumOp sum) {
     return sum.getWide() ? "double" : rt::storedAs(rt::buffer(sum.getBuffer()).getElement()).str();
   }

@@ -301,14 +301,14 @@ def Rt_ConvOp : Rt_CostedKernel<"conv"> {
   let summary = "y (batch, to, window) of x (batch, from, window) and w (to, from, kernel); dx of dy and w; dw of x and dy";
   let description = [{
     `dims` has five numbers a dimension of the window: positions of x, of the kernel, stride, padding before and after.
-    `flops` and `moved` bytes are what it takes.
+    `flops` and `moved` bytes are what it takes. On a GPU the rank has memory for other formats, and there is none here.
   }];
   let arguments = (ins Rt_ConvKindAttr:$kind, Out<"result">:$result, In<"first factor">:$lhs, In<"second factor">:$rhs,
-                       Out<"memory for other formats">:$scratch, Rt_Size:$batch, Rt_Size:$from, Rt_Size:$to,
+                       OptionalOut<"memory for other formats">:$scratch, Rt_Size:$batch, Rt_Size:$from, Rt_Size:$to,
                        DenseI64ArrayAttr:$dims, I64Attr:$flops, I64Attr:$moved);
   let assemblyFormat = [{
-    $kind $result `,` $lhs `,` $rhs `scratch` $scratch `of` $batch $from $to `dims` $dims `does` $flops `moves` $moved
-    attr-dict `:` type($result) `,` type($lhs) `,` type($rhs) `,` type($scratch)
+    $kind $result `,` $lhs `,` $rhs (`scratch` $scratch^ `:` type($scratch))? `of` $batch $from $to `dims` $dims `does`
+    $flops `moves` $moved attr-dict `:` type($result) `,` type($lhs) `,` type($rhs)
   }];
 }
 def Rt_PoolOp : Rt_Kernel<"pool"> {

@@ -77,6 +77,8 @@ struct SelectKernels : echelon::impl::SelectKernelsBase<SelectKernels> {
     if (!isGpu)
       patterns.add<ChooseBlas>(&getContext());
     walkAndApplyPatterns(getOperation(), std::move(patterns));
+    if (isGpu) // a rank has scratch of its own there
+      getOperation().walk([](rt::ConvOp op) { op.getScratchMutable().clear(); });
   }
 };
 } // namespace

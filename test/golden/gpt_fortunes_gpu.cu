@@ -128,7 +128,6 @@ struct Numbers {
 };
 
 Numbers numbers(const Host &r, double lr) {
-  (void)lr;
   Numbers now{};
   now.m_correction = 1 - std::pow(0.9, static_cast<double>(r.updates()));
   now.lr = lr;

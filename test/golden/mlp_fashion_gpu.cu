@@ -77,7 +77,6 @@ struct Numbers {
 };
 
 Numbers numbers(const Host &r, double lr) {
-  (void)lr;
   Numbers now{};
   now.lr = lr;
   now.sample_count = static_cast<double>(r.sampleCount());
