@@ -80,7 +80,10 @@ void spell(rt::GemmOp op, Arguments &to) {
     if (op.getBlas())
       to << "Blas::" + rt::stringifyBlas(*op.getBlas()).str();
   };
-  to << op.getC() << op.getA() << op.getB() << op.getM() << op.getN() << op.getK()
+  to << op.getC() << op.getA() << op.getB();
+  if (op.getBias())
+    to << op.getBias();
+  to << op.getM() << op.getN() << op.getK()
      << std::string("Form::") + (op.getTransA() ? "t" : "n") + (op.getTransB() ? "t" : "n");
   const bool isDense = op.getLda().count() == (op.getTransA() ? op.getM() : op.getK()).count() &&
                        op.getLdb().count() == (op.getTransB() ? op.getK() : op.getN()).count() &&
@@ -92,6 +95,8 @@ void spell(rt::GemmOp op, Arguments &to) {
     return;
   }
   to << op.getLda() << op.getLdb() << op.getLdc();
+  if (op.getBias())
+    return;
   if (!op.getBatch().empty())
     to << grouped(op.getBatch(), 4);
   to << "1.0" << (op.getAdds() ? "1.0" : "0.0");
@@ -195,6 +200,8 @@ void spell(rt::CrossEntropyOp op, Arguments &to) {
   if (op.getMass())
     to << op.getMass();
   to << op.getX() << op.getLabels() << op.getRows() << op.getN();
+  if (op.getLd())
+    to << *op.getLd();
 }
 void spell(rt::AddSquaresOp op, Arguments &to) {
   to << op.getSum() << op.getX();
@@ -345,7 +352,9 @@ std::string functionOf(rt::CombineOp op) {
   }
   llvm_unreachable("of all kinds");
 }
-std::string functionOf(rt::GemmOp op) { return op.getBatch().empty() ? "gemm" : "gemm_batched"; }
+std::string functionOf(rt::GemmOp op) {
+  return op.getBias() ? "linear" : op.getBatch().empty() ? "gemm" : "gemm_batched";
+}
 std::string functionOf(rt::GatherOp op) { return op.getRows() ? "gather_rows" : "gather"; }
 std::string functionOf(rt::ScatterAddOp op) { return op.getRows() ? "scatter_add_rows" : "scatter_add"; }
 std::string functionOf(rt::RandomOp) { return "fill_random"; }

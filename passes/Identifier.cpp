@@ -26,7 +26,7 @@ constexpr llvm::StringLiteral kReserved[] = {
     "Max Min Form Blas Algorithm Rank Program Ticket Stored Init Scalar messages wait fill learning_rate "
     "evaluate_begin evaluate_batch evaluate_end path_hash Distribution ElementType run_program LongSum Stack",
     // kernels
-    "gemm gemm_batched gather gather_rows scatter_add scatter_add_rows fill_random copy_strided reduce_sum "
+    "gemm gemm_batched linear gather gather_rows scatter_add scatter_add_rows fill_random copy_strided reduce_sum "
     "reduce_max reduce_min argmax max_with_index place_of_largest softmax softmax_finish local_sum_exp "
     "logsumexp logsumexp_finish cumsum top_k cross_entropy cross_entropy_target cross_entropy_local "
     "cross_entropy_target_local cross_entropy_finish cross_entropy_target_finish add_squares normalize "

@@ -363,6 +363,24 @@ def Overlap : DistPass<"dist-overlap"> {
   }];
 }
 
+def FuseEpilogues : DistPass<"dist-fuse-epilogues"> {
+  let summary = "of GPUs: products add their bias and round what they give, attention takes and gives two bytes";
+  let description = [{
+    ```mlir
+    %y = ech.dot %x, %w over ["embed"] : (…bf16…, …bf16…) -> …[batch, ff], f32…
+    %z = ech.map add %y, %b : (…[batch, ff], f32…, …[ff], f32…) -> …f32…
+    %r = ech.map cast %z : (…f32…) -> …bf16…
+    ```
+    becomes
+    ```mlir
+    %br = ech.map cast %b : (…f32…) -> …bf16…
+    %r = dist.linear %x, %w bias %br over ["embed"] : … -> …[batch, ff], bf16…
+    ```
+    and attention of values that were kept in two bytes reads them as they are kept. What is still to be summed up over
+    ranks stays f32. Runs for GPUs alone, where memory bounds all but the products; before dist-fuse, which would make
+    loops of what is fused here.
+  }];
+}
 def Fuse : DistPass<"dist-fuse"> {
   let summary = "chains of element-wise operations, and sums of them, become one loop nest";
   let description = [{
@@ -407,6 +425,22 @@ def LowerToRt : DistPass<"dist-lower-to-rt"> {
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 
+def PadRows : EchelonPass<"rt-pad-rows"> {
+  let summary = "of GPUs: rows of matrices begin at multiples of 16 bytes";
+  let description = [{
+    ```mlir
+    %y = rt.alloc work : !rt.buffer<[batch=32, vocab=50257], bf16>
+    rt.gemm %y, %x, %w m <batch=32> n <vocab=50257> k <embed=768> … ld <embed=768> <embed=768> <vocab=50257>
+    ```
+    becomes
+    ```mlir
+    %y = rt.alloc work : !rt.buffer<[batch=32, vocab=50257], bf16, [50304, 1]>
+    rt.gemm %y, %x, %w m <batch=32> n <vocab=50257> k <embed=768> … ld <embed=768> <embed=768> <50304>
+    ```
+    where products, loops and losses alone touch the buffer. Runs before arenas are planned.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
 def SelectKernels : EchelonPass<"rt-select-kernels"> {
   let summary = "the target says which of its kernels does what";
   let description = [{

@@ -21,10 +21,14 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createOverlapLoops({options.loopBytes}));
   manager.addPass(createGroupMessages());
   manager.addPass(createOverlap());
+  if (options.target == Target::Gpu)
+    manager.addPass(createFuseEpilogues());
   if (until == Stage::Dist)
     return;
   manager.addPass(createFuse());
   manager.addPass(createLowerToRt());
+  if (options.target == Target::Gpu)
+    manager.addPass(createPadRows());
   manager.addPass(createSelectKernels({options.target == Target::Gpu}));
   manager.addPass(createPlanArenas());
   manager.addPass(createMoveMessages());

@@ -276,12 +276,7 @@ void KernelPrinter::columns() {
 /// How far the elements of a buffer reach from its first.
 std::string extentOf(Value value, Printer &printer) {
   rt::Buffer type = rt::buffer(value);
-  if (type.isDense())
-    return printer.size(type.getAxes());
-  int64_t extent = 1;
-  for (auto [axis, stride] : llvm::zip(type.getAxes(), type.getStrides()))
-    extent += (axis.size - 1) * stride;
-  return std::to_string(extent);
+  return type.isDense() ? printer.size(type.getAxes()) : std::to_string(type.extent());
 }
 
 /// As many threads as a row has work for.

@@ -162,6 +162,22 @@ def Dist_BroadcastOp : Dist_Op<"broadcast", [Pure]> {
 }
 
 //===------------------------------------------------------------------------------------------------------------===//
+// Products with what follows them in the same kernel
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Dist_LinearOp : Dist_Op<"linear", [Pure]> {
+  let summary = "a product of two bytes, a bias added to its f32 sum, and rounded once";
+  let description = [{
+    As ech.dot, of operands in two bytes, with a result in two bytes. The bias has the result's last axes, which are all
+    that the right operand has of its own.
+  }];
+  let arguments = (ins Dist_Tensor:$lhs, Dist_Tensor:$rhs, Optional<Dist_Tensor>:$bias, StrArrayAttr:$over);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs (`bias` $bias^)? `over` $over attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+//===------------------------------------------------------------------------------------------------------------===//
 // Reductions along a divided axis: what each rank finds, a message, what follows from all
 //===------------------------------------------------------------------------------------------------------------===//
 

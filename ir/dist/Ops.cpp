@@ -276,3 +276,22 @@ LogicalResult WaitEachOp::verify() {
     return emitOpError("waits for what dist.start_each made in each iteration of a repeat");
   return success();
 }
+
+LogicalResult LinearOp::verify() {
+  Tensor lhs = ech::tensor(getLhs()), rhs = ech::tensor(getRhs()), result = ech::tensor(getResult());
+  if (!ech::isNarrow(lhs.getElement()))
+    return emitOpError("multiplies in two bytes, not ") << lhs.getElement();
+  if (lhs.getElement() != rhs.getElement() || lhs.getElement() != result.getElement())
+    return emitOpError("is of one element type, not of ")
+           << lhs.getElement() << ", " << rhs.getElement() << " and " << result.getElement();
+  if (!getBias())
+    return success();
+  Tensor bias = ech::tensor(getBias());
+  if (bias.getElement() != lhs.getElement())
+    return emitOpError("is of one element type, and the bias is of ") << bias.getElement();
+  if (bias.getAxes().size() >= result.getAxes().size() ||
+      result.getAxes().take_back(bias.getAxes().size()) != bias.getAxes())
+    return emitOpError("has a bias ") << ech::describe(bias) << " that is not along the last axes of the result "
+                                      << ech::describe(result);
+  return success();
+}

@@ -96,6 +96,14 @@ int64_t Buffer::count() const {
   return count;
 }
 int64_t Buffer::elementBytes() const { return runtime::bytesOf(*elementOf(getElement())); }
+int64_t Buffer::extent() const {
+  if (isDense())
+    return count();
+  int64_t last = 0;
+  for (auto [axis, stride] : llvm::zip(getAxes(), getStrides()))
+    last += (axis.size - 1) * stride;
+  return last + 1;
+}
 bool Buffer::isDense() const {
   SmallVector<int64_t> dense = denseStrides(getAxes());
   for (auto [axis, has, wants] : llvm::zip(getAxes(), getStrides(), dense))

@@ -54,13 +54,13 @@ def Rt_GemmOp : Rt_CostedKernel<"gemm"> {
   let description = [{
     c (m, n), a (m, k) or its transpose, b (k, n) or its transpose, each row-major with its leading dimension. `batch`
     has four numbers a dimension: its size, and its strides in c, a and b, in elements; a stride of 0 in c sums. `with`:
-    the library, once rt-select-kernels has chosen.
+    the library, once rt-select-kernels has chosen. The bias, of n elements, is added to each row of c.
   }];
-  let arguments = (ins Out<"c">:$c, In<"a">:$a, In<"b">:$b, Rt_Size:$m, Rt_Size:$n, Rt_Size:$k, UnitAttr:$transA,
+  let arguments = (ins Out<"c">:$c, In<"a">:$a, In<"b">:$b, OptionalIn<"bias">:$bias, Rt_Size:$m, Rt_Size:$n, Rt_Size:$k, UnitAttr:$transA,
                        UnitAttr:$transB, Rt_Size:$lda, Rt_Size:$ldb, Rt_Size:$ldc,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$batch, UnitAttr:$adds, OptionalAttr<Rt_BlasAttr>:$blas);
   let assemblyFormat = [{
-    $c `,` $a `,` $b `m` $m `n` $n `k` $k (`transA` $transA^)? (`transB` $transB^)? `ld` $lda $ldb $ldc
+    $c `,` $a `,` $b (`bias` $bias^ `:` type($bias))? `m` $m `n` $n `k` $k (`transA` $transA^)? (`transB` $transB^)? `ld` $lda $ldb $ldc
     (`batch` $batch^)? (`adds` $adds^)? (`with` $blas^)? attr-dict `:` type($c) `,` type($a) `,` type($b)
   }];
   let hasVerifier = 1;
@@ -165,11 +165,12 @@ def Rt_OrthogonalizeOp : Rt_InPlaceKernel<"orthogonalize"> {
 }
 def Rt_CrossEntropyOp : Rt_Kernel<"cross_entropy"> {
   let summary = "loss (rows) of x (rows, n) and labels: a class a row, or with `mass` a distribution over n";
+  let description = [{`ld`: how far rows of x are apart, where that is not n; of classes alone.}];
   let arguments = (ins Out<"loss">:$loss, Out<"largest x">:$shift, Out<"log of the sum of exp(x - shift)">:$logSum,
                        OptionalOut<"sum of each row's labels">:$mass, In<"x">:$x, In<"labels">:$labels, Rt_Size:$rows,
-                       Rt_Size:$n);
+                       Rt_Size:$n, OptionalAttr<Rt_Size>:$ld);
   let assemblyFormat = [{
-    $loss `,` $shift `,` $logSum (`mass` $mass^ `:` type($mass))? `,` $x `,` $labels `of` $rows $n attr-dict `:`
+    $loss `,` $shift `,` $logSum (`mass` $mass^ `:` type($mass))? `,` $x `,` $labels `of` $rows $n (`ld` $ld^)? attr-dict `:`
     type($loss) `,` type($shift) `,` type($logSum) `,` type($x) `,` type($labels)
   }];
 }

@@ -48,7 +48,8 @@ def Rt_Buffer : TypeDef<Rt_Dialect, "Buffer"> {
     int64_t rank() const { return getAxes().size(); }
     int64_t count() const;                          ///< product of sizes
     int64_t elementBytes() const;
-    int64_t bytes() const { return count() * elementBytes(); }
+    int64_t extent() const;                         ///< elements from the first to the last, and what lies between
+    int64_t bytes() const { return extent() * elementBytes(); }
     bool isDense() const;
   }];
 }

@@ -5,6 +5,8 @@
 // 3. The largest dimension of each of m, n, k goes into the product; all others are dimensions of a batch, in which an
 //    operand that lacks them has stride 0 (a stride of 0 in c sums).
 // 4. An operand that has no contiguous dimension is copied first; a result that has none is computed apart and copied.
+// 5. Of two bytes, a bias along the rows of c is the kernel's to add. Elsewhere, and where several products make a sum,
+//    the product is computed apart in f32.
 #include "passes/lower/Lowering.h"
 
 using namespace mlir;
@@ -104,10 +106,32 @@ rt::SizeAttr leading(Lowering &l, Value x, int64_t ld, const Plan &plan) {
   return l.size(ld == 1 ? ArrayRef<Axis>() : ArrayRef<Axis>(Axis{l.b.getStringAttr(""), ld}));
 }
 
-LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
-  Location loc = op.getLoc();
-  Destination destination = l.target(op.getResult());
-  Value c = destination.buffer, a = l.read(op.getLhs()), b = l.read(op.getRhs());
+/// Whether a product of this plan adds the bias to its rows, and has each sum whole before it is rounded.
+bool isOneKernel(const Plan &plan, Value bias) {
+  if (llvm::any_of(plan.batch, [](const Dim &d) { return d.c == 0; }))
+    return false;
+  return !bias || (plan.batch.empty() && ArrayRef<Axis>(plan.n.axes) == rt::buffer(bias).getAxes());
+}
+
+/// to = product + bias, rounded.
+void addBias(Lowering &l, Value to, Value product, Value bias, Location loc) {
+  Buffer type = rt::buffer(to);
+  l.loop(loc, to, {product, bias}, type.getAxes(), "store", [&](OpBuilder &inner, ValueRange x) -> Value {
+    auto compute = [&](StringRef function, Type element, ValueRange of) -> Value {
+      return rt::ComputeOp::create(inner, loc, element, function, of);
+    };
+    const Type f32 = inner.getF32Type();
+    Value wide = compute("cast", f32, x[1]);
+    return compute("cast", type.getElement(), compute("add", f32, {x[0], wide}));
+  });
+}
+
+LogicalResult lowerProduct(Lowering &l, Operation *op, Destination destination, Value lhs, Value rhs, Value bias) {
+  Location loc = op->getLoc();
+  const bool rounds = isa<dist::LinearOp>(op);
+  Value c = destination.buffer, a = l.read(lhs), b = l.read(rhs);
+  if (bias)
+    bias = l.dense(bias);
   Plan plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
   if (plan.n.c != 1 && plan.n.size != 1 && plan.m.c == 1) { // the result lies transposed: c' = b' a'
     std::swap(a, b);
@@ -144,13 +168,14 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   auto isResult = [&] {
     return isMatrix(plan.m.size, plan.m.c, plan.n.size, plan.n.c, transC, ldc) && (!transC || plan.n.size == 1);
   };
-  if (!isResult()) {
+  const bool addsBias = bias && isResult() && isOneKernel(plan, bias);
+  if (!isResult() || (rounds && !isOneKernel(plan, bias))) { // apart
     SmallVector<Axis> shared, rows, columns;
     for (const Axis &axis : rt::buffer(c).getAxes())
       (!rt::buffer(b).has(axis.name) ? rows : rt::buffer(a).has(axis.name) ? shared : columns).push_back(axis);
     llvm::append_range(shared, rows);
     llvm::append_range(shared, columns);
-    c = l.alloc(shared, rt::buffer(c).getElement(), loc);
+    c = l.alloc(shared, rounds ? l.b.getF32Type() : rt::buffer(c).getElement(), loc);
     adds = false;
     plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
     isMatrix(plan.m.size, plan.m.a, plan.k.size, plan.k.a, transA, lda);
@@ -163,13 +188,25 @@ LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
   SmallVector<int64_t> batch;
   for (const Dim &d : plan.batch)
     batch.append({d.size, d.c, d.a, d.b});
-  rt::GemmOp::create(l.b, loc, c, a, b, l.size(plan.m.axes), l.size(plan.n.axes), l.size(plan.k.axes), transA, transB,
-                     leading(l, a, lda, plan), leading(l, b, ldb, plan), leading(l, c, ldc, plan), l.list(batch), adds,
-                     rt::BlasAttr());
-  if (c != destination.buffer)
+  rt::GemmOp::create(l.b, loc, c, a, b, addsBias ? bias : Value(), l.size(plan.m.axes), l.size(plan.n.axes),
+                     l.size(plan.k.axes), transA, transB, leading(l, a, lda, plan), leading(l, b, ldb, plan),
+                     leading(l, c, ldc, plan), l.list(batch), adds, rt::BlasAttr());
+  if (c != destination.buffer && bias && !addsBias)
+    addBias(l, destination.buffer, c, bias, loc);
+  else if (c != destination.buffer)
     l.copy(destination.buffer, c, loc, destination.adds);
   return success();
 }
+
+LogicalResult lowerDot(Lowering &l, ech::DotOp op) {
+  return lowerProduct(l, op, l.target(op.getResult()), op.getLhs(), op.getRhs(), {});
+}
+LogicalResult lowerLinear(Lowering &l, dist::LinearOp op) {
+  return lowerProduct(l, op, {l.result(op.getResult(), false)}, op.getLhs(), op.getRhs(), op.getBias());
+}
 } // namespace
 
-void echelon::lower::addContractions(Lowering &l) { l.add<ech::DotOp>(lowerDot); }
+void echelon::lower::addContractions(Lowering &l) {
+  l.add<ech::DotOp>(lowerDot);
+  l.add<dist::LinearOp>(lowerLinear);
+}

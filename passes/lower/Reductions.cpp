@@ -61,7 +61,7 @@ LogicalResult lowerCrossEntropy(Lowering &l, ech::CrossEntropyOp op) {
   Value loss = l.result(op.getLoss()), shift = l.result(op.getShift()), logSum = l.result(op.getLogSum());
   Value mass = c.hasTarget ? l.alloc(c.rows, rt::buffer(c.x).getElement(), NameLoc::get(l.b.getStringAttr("mass"), loc))
                            : Value();
-  rt::CrossEntropyOp::create(l.b, loc, loss, shift, logSum, mass, c.x, c.labels, c.count, c.vocab);
+  rt::CrossEntropyOp::create(l.b, loc, loss, shift, logSum, mass, c.x, c.labels, c.count, c.vocab, rt::SizeAttr());
   return success();
 }
 

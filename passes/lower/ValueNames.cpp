@@ -27,7 +27,7 @@ StringRef nameOfResult(Operation *op, unsigned result) {
 /// What the result of an operation is called that nobody named: what it is.
 StringRef nounOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, StringRef>(op)
-      .Case([](ech::DotOp) { return "product"; })
+      .Case<ech::DotOp, dist::LinearOp>([](auto) { return "product"; })
       .Case([](ech::MapOp map) {
         return map.getNumOperands() == 1 && map.getFunction() != ech::Function::Cast
                    ? ech::stringifyFunction(map.getFunction())

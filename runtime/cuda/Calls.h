@@ -15,6 +15,11 @@ template <typename C, typename T, typename... More>
 void gemm(Rank &r, C *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, More... more) {
   gemm(static_cast<Blas &>(r), static_cast<Stream>(r), c, a, b, m, n, k, form, more...);
 }
+template <typename T, typename... More>
+void linear(Rank &r, T *c, const T *a, const T *b, const T *bias, int64_t m, int64_t n, int64_t k, Form form,
+            More... more) {
+  linear(static_cast<Blas &>(r), static_cast<Stream>(r), c, a, b, bias, m, n, k, form, more...);
+}
 template <typename C, typename T>
 void gemm_batched(Rank &r, C *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, Form form, int64_t lda,
                   int64_t ldb, int64_t ldc, std::initializer_list<BatchDim> batch, double alpha, double beta) {

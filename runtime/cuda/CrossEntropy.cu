@@ -17,16 +17,16 @@ template <typename T> DEVICE Wide<T> picked_of(const T *row, int64_t label, int6
 template <typename T, int k, typename By>
 __global__ void __launch_bounds__(By::kMostThreads)
     cross_entropy_rows(Wide<T> *loss, Wide<T> *shift, Wide<T> *log_sum, const T *x, const int32_t *labels, int64_t rows,
-                       int64_t vocab) {
+                       int64_t vocab, int64_t ld) {
   __shared__ double parts[32];
   const By by(parts);
   const int64_t row = by.row();
-  const ExpSum<Wide<T>> of = exp_sum_of_row<k>(by, x + row * vocab, row < rows ? vocab : 0);
+  const ExpSum<Wide<T>> of = exp_sum_of_row<k>(by, x + row * ld, row < rows ? vocab : 0);
   if (row < rows && by.rank() == 0) {
     const Wide<T> log = math::log(static_cast<Wide<T>>(of.sum));
     shift[row] = of.top;
     log_sum[row] = log;
-    loss[row] = log - picked_of(x + row * vocab, labels[row], vocab, of.top);
+    loss[row] = log - picked_of(x + row * ld, labels[row], vocab, of.top);
   }
 }
 
@@ -135,16 +135,16 @@ Shape shapeFor(int64_t rows, int64_t vocab) {
 
 template <typename T>
 void cross_entropy(Stream stream, Wide<T> *loss, Wide<T> *shift, Wide<T> *log_sum, const T *x, const int32_t *labels,
-                   int64_t rows, int64_t vocab) {
+                   int64_t rows, int64_t vocab, int64_t ld) {
   if (rows <= 0)
     return;
   constexpr int k = kExpPack<T>;
-  const auto kernel = arePacks<T>(vocab, {x})
+  const auto kernel = arePacks<T>(ld, {x})
                           ? isForWarp(vocab) ? cross_entropy_rows<T, k, ByWarp> : cross_entropy_rows<T, k, ByHalfBlock>
                       : isForWarp(vocab) ? cross_entropy_rows<T, 1, ByWarp>
                                          : cross_entropy_rows<T, 1, ByHalfBlock>;
   launch("cross_entropy", kernel, shapeFor(rows, vocab), stream, out(loss, rows), out(shift, rows), out(log_sum, rows),
-         in(x, rows * vocab), in(labels, rows), rows, vocab);
+         in(x, (rows - 1) * ld + vocab), in(labels, rows), rows, vocab, ld);
 }
 
 template <typename T>
@@ -206,7 +206,7 @@ void cross_entropy_target_finish(Stream stream, T *loss, T *log_sum, const T *su
 
 #define INSTANTIATE(T)                                                                                                 \
   template void cross_entropy<T>(Stream, Wide<T> *, Wide<T> *, Wide<T> *, const T *, const int32_t *, int64_t,         \
-                                 int64_t);                                                                             \
+                                 int64_t, int64_t);                                                                    \
   template void cross_entropy_target<T>(Stream, Wide<T> *, Wide<T> *, Wide<T> *, Wide<T> *, const T *, const T *,      \
                                         int64_t, int64_t);
 INSTANTIATE(float)

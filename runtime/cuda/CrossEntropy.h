@@ -6,10 +6,15 @@
 
 namespace echelon::cuda {
 
-/// loss, shift, log_sum: (rows); log sum exp x = shift + log_sum, the shift being the maximum.
+/// loss, shift, log_sum: (rows); log sum exp x = shift + log_sum, the shift being the maximum. Rows of x are ld apart.
 template <typename T>
 void cross_entropy(Stream stream, Wide<T> *loss, Wide<T> *shift, Wide<T> *log_sum, const T *x, const int32_t *labels,
-                   int64_t rows, int64_t vocab);
+                   int64_t rows, int64_t vocab, int64_t ld);
+template <typename T>
+void cross_entropy(Stream stream, Wide<T> *loss, Wide<T> *shift, Wide<T> *log_sum, const T *x, const int32_t *labels,
+                   int64_t rows, int64_t vocab) {
+  cross_entropy(stream, loss, shift, log_sum, x, labels, rows, vocab, vocab);
+}
 
 /// loss, shift, log_sum, mass: (rows); mass = sum target (1 for a true distribution).
 template <typename T>

@@ -40,10 +40,13 @@ template <typename W> struct ExpSum {
   DEVICE double from(W most) const { return top == most ? sum : sum * runtime::math::exp(top - most); }
 };
 
-/// Of a row; on every thread that shares it.
+/// Of a row, of which what is no whole pack comes last; on every thread that shares it.
 template <int k, typename T, typename By> DEVICE ExpSum<Wide<T>> exp_sum_of_row(const By &by, const T *row, int64_t n) {
   ExpSum<Wide<T>> own, all;
-  over_packs<k, kExpAhead<T>>(by, row, n, [&](int64_t, const Pack<T, k> &pack) { own.add(pack); });
+  const int64_t packed = n - n % k;
+  over_packs<k, kExpAhead<T>>(by, row, packed, [&](int64_t, const Pack<T, k> &pack) { own.add(pack); });
+  if (packed + by.rank() < n)
+    own.add(Pack<T, 1>{{row[packed + by.rank()]}});
   all.top = by.max(own.top);
   all.sum = by.sum(own.from(all.top));
   return all;

@@ -1,7 +1,7 @@
 // Products by cuBLASLt. Its matrices are column-major, and a row-major matrix is a column-major one transposed: of
 // c' = op(b)' op(a)' it is given b and a in turn, and no flag changes.
-#include "runtime/cuda/Gemm.h"
 #include "runtime/cuda/Check.h"
+#include "runtime/cuda/Gemm.h"
 #include "runtime/launch/Fail.h"
 
 #include <cublasLt.h>
@@ -67,7 +67,7 @@ struct Plan {
 };
 
 /// What a plan depends on.
-using PlanKey = std::array<int64_t, 15>;
+using PlanKey = std::array<int64_t, 16>;
 
 cublasLtMatrixLayout_t layoutOf(cudaDataType_t type, int64_t rows, int64_t length, int64_t ld, int64_t count,
                                 int64_t step) {
@@ -84,7 +84,7 @@ cublasLtMatrixLayout_t layoutOf(cudaDataType_t type, int64_t rows, int64_t lengt
 }
 
 template <typename C, typename T>
-Plan makePlan(cublasLtHandle_t library, const Product &p, Compute compute, size_t workspace) {
+Plan makePlan(cublasLtHandle_t library, const Product &p, Compute compute, size_t workspace, bool addsBias) {
   constexpr bool isDouble = std::is_same_v<T, double>;
   const bool rounds = std::is_same_v<T, float> && compute == Compute::tf32;
   Plan plan;
@@ -97,6 +97,10 @@ Plan makePlan(cublasLtHandle_t library, const Product &p, Compute compute, size_
   const cublasOperation_t first = p.tb() ? CUBLAS_OP_T : CUBLAS_OP_N, second = p.ta() ? CUBLAS_OP_T : CUBLAS_OP_N;
   check(cublasLtMatmulDescSetAttribute(plan.desc, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first), "gemm");
   check(cublasLtMatmulDescSetAttribute(plan.desc, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second), "gemm");
+  if (addsBias) { // its type is c's
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    check(cublasLtMatmulDescSetAttribute(plan.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue), "gemm");
+  }
   plan.a = layoutOf(typeOf<T>(), p.aRows(), p.aLength(), p.lda, p.batch.size, p.batch.a);
   plan.b = layoutOf(typeOf<T>(), p.bRows(), p.bLength(), p.ldb, p.batch.size, p.batch.b);
   plan.c = layoutOf(typeOf<C>(), p.m, p.n, p.ldc, p.batch.size, p.batch.c);
@@ -138,8 +142,8 @@ struct TileSteps {
 
 /// The block of column tile blockIdx.x % columns and row tile blockIdx.x / columns, of products blockIdx.z, … .
 template <typename C, typename T>
-__global__ void multiply_tiles(C *c, const T *a, const T *b, int64_t m, int64_t n, int64_t k, TileSteps step,
-                               BatchDim batch, Wide<T> alpha, Wide<T> beta) {
+__global__ void multiply_tiles(C *c, const T *a, const T *b, const C *bias, int64_t m, int64_t n, int64_t k,
+                               TileSteps step, BatchDim batch, Wide<T> alpha, Wide<T> beta) {
   __shared__ Wide<T> left[kDepth][kTile + 1], right[kDepth][kTile + 1];
   const int t = static_cast<int>(threadIdx.x), tx = t % kSide, ty = t / kSide;
   const int64_t columns = (n + kTile - 1) / kTile;
@@ -170,21 +174,23 @@ __global__ void multiply_tiles(C *c, const T *a, const T *b, int64_t m, int64_t 
       const int64_t i = i0 + ty * kPart + r, j = j0 + tx + kSide * s;
       if (i < m && j < n) {
         C &to = c[product * batch.c + i * step.ldc + j];
-        to = C(beta == 0 ? alpha * sum[r][s] : alpha * sum[r][s] + beta * Wide<T>(to));
+        const Wide<T> whole = alpha * sum[r][s] + (bias ? Wide<T>(bias[j]) : Wide<T>(0));
+        to = C(beta == 0 ? whole : whole + beta * Wide<T>(to));
       }
     }
   }
 }
 
 template <typename C, typename T>
-void multiplyByTiles(Stream stream, C *c, const T *a, const T *b, const Product &p, double alpha, double beta) {
+void multiplyByTiles(Stream stream, C *c, const T *a, const T *b, const C *bias, const Product &p, double alpha,
+                     double beta) {
   const int64_t tiles = (p.m + kTile - 1) / kTile * ((p.n + kTile - 1) / kTile);
   const Shape shape = {
       dim3(static_cast<unsigned>(tiles), 1, static_cast<unsigned>(std::min<int64_t>(p.batch.size, 65535))),
       dim3(kSide * kSide)};
   const int64_t cExtent = p.cExtent();
   launch("gemm", multiply_tiles<C, T>, shape, stream, beta == 0 ? out(c, cExtent) : inout(c, cExtent),
-         in(a, p.aExtent()), in(b, p.bExtent()), p.m, p.n, p.k,
+         in(a, p.aExtent()), in(b, p.bExtent()), in(bias, bias ? p.n : 0), p.m, p.n, p.k,
          TileSteps{p.aRow(), p.aAlong(), p.bRow(), p.bAlong(), p.ldc}, p.batch, static_cast<Wide<T>>(alpha),
          static_cast<Wide<T>>(beta));
 }
@@ -207,7 +213,8 @@ struct Blas::State {
     return it == workspaces.end() ? Workspace{nullptr, 0} : it->second;
   }
 
-  template <typename C, typename T> const Plan &planOf(const Product &p, Compute compute, size_t workspace) {
+  template <typename C, typename T>
+  const Plan &planOf(const Product &p, Compute compute, size_t workspace, bool addsBias) {
     const PlanKey key = {p.m,
                          p.n,
                          p.k,
@@ -222,10 +229,11 @@ struct Blas::State {
                          typeOf<C>(),
                          typeOf<T>(),
                          static_cast<int64_t>(compute),
-                         static_cast<int64_t>(workspace)};
+                         static_cast<int64_t>(workspace),
+                         addsBias};
     auto it = plans.find(key);
     if (it == plans.end())
-      it = plans.emplace(key, makePlan<C, T>(library, p, compute, workspace)).first;
+      it = plans.emplace(key, makePlan<C, T>(library, p, compute, workspace, addsBias)).first;
     return it->second;
   }
 };
@@ -252,7 +260,7 @@ namespace {
 
 template <typename C, typename T>
 void multiply(Blas &blas, Stream stream, C *c, const T *a, const T *b, Product p, double alpha, double beta,
-              Compute compute) {
+              Compute compute, const C *bias = nullptr) {
   if (p.m <= 0 || p.n <= 0 || (p.k <= 0 && beta == 1))
     return;
   // The library checks row lengths even where there is only one row.
@@ -260,15 +268,18 @@ void multiply(Blas &blas, Stream stream, C *c, const T *a, const T *b, Product p
   const int64_t batched = p.batch.size > 1;
   if (p.k <= 0 || !isAligned(c, batched * p.batch.c) || !isAligned(a, batched * p.batch.a) ||
       !isAligned(b, batched * p.batch.b))
-    return multiplyByTiles(stream, c, a, b, p, alpha, beta);
+    return multiplyByTiles(stream, c, a, b, bias, p, alpha, beta);
   Blas::State &state = blas.state();
   const Blas::State::Workspace workspace = state.workspaceOf(stream);
-  const Plan &plan = state.planOf<C, T>(p, compute, workspace.bytes);
+  const Plan &plan = state.planOf<C, T>(p, compute, workspace.bytes, bias != nullptr);
   if (!plan.exists)
-    return multiplyByTiles(stream, c, a, b, p, alpha, beta);
+    return multiplyByTiles(stream, c, a, b, bias, p, alpha, beta);
   const Wide<T> by = static_cast<Wide<T>>(alpha), keep = static_cast<Wide<T>>(beta);
   const int64_t cExtent = p.cExtent();
+  if (bias)
+    check(cublasLtMatmulDescSetAttribute(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "gemm");
   touches(stream, "gemm", beta == 0 ? out(c, cExtent) : inout(c, cExtent), in(a, p.aExtent()), in(b, p.bExtent()),
+          in(bias, bias ? p.n : 0),
           out(static_cast<unsigned char *>(workspace.memory), static_cast<int64_t>(plan.workspace)));
   check(cublasLtMatmul(state.library, plan.desc, &by, b, plan.b, a, plan.a, &keep, c, plan.c, c, plan.c,
                        &plan.algorithm, workspace.memory, plan.workspace, stream),
@@ -372,6 +383,12 @@ void gemm_batched(Blas &blas, Stream stream, C *c, const T *a, const T *b, int64
   }
 }
 
+template <typename T>
+void linear(Blas &blas, Stream stream, T *c, const T *a, const T *b, const T *bias, int64_t m, int64_t n, int64_t k,
+            Form form, int64_t lda, int64_t ldb, int64_t ldc) {
+  multiply(blas, stream, c, a, b, {m, n, k, form, lda, ldb, ldc}, 1, 0, Compute::full, bias);
+}
+
 #define INSTANTIATE(C, T)                                                                                              \
   template void gemm<C, T>(Blas &, Stream, C *, const T *, const T *, int64_t, int64_t, int64_t, Form, int64_t,        \
                            int64_t, int64_t, double, double, Compute);                                                 \
@@ -384,6 +401,12 @@ INSTANTIATE(float, bf16)
 INSTANTIATE(float, fp16)
 INSTANTIATE(bf16, bf16)
 INSTANTIATE(fp16, fp16)
+#undef INSTANTIATE
+#define INSTANTIATE(T)                                                                                                 \
+  template void linear<T>(Blas &, Stream, T *, const T *, const T *, const T *, int64_t, int64_t, int64_t, Form,       \
+                          int64_t, int64_t, int64_t);
+INSTANTIATE(bf16)
+INSTANTIATE(fp16)
 #undef INSTANTIATE
 
 } // namespace echelon::cuda

@@ -1,6 +1,6 @@
 // Matrix products on the device, row-major: C = alpha * op(A) * op(B) + beta * C. Types of (C; A and B): float, double;
-// float of bf16 and of fp16, and these of themselves, summed in float. By cuBLASLt; what it cannot take (pointers or
-// steps of a batch that are no multiples of 16 bytes) by tiles of our own.
+// float of bf16 and of fp16, and these of themselves, summed in float and rounded once. By cuBLASLt; what it cannot
+// take (pointers or steps of a batch that are no multiples of 16 bytes) by tiles of our own.
 #pragma once
 #include "runtime/cuda/Device.h"
 #include "runtime/kernels/Gemm.h"
@@ -54,6 +54,19 @@ inline void gemm(Blas &blas, Stream stream, C *c, const T *a, const T *b, int64_
                  Form form = Form::nn, double beta = 0, Compute compute = Compute::full) {
   gemm(blas, stream, c, a, b, m, n, k, form, transposes_a(form) ? m : k, transposes_b(form) ? k : n, n, 1.0, beta,
        compute);
+}
+
+/// c = op(a) op(b), and to each row of the sum, in float, a bias of n elements is added before it is rounded. T: bf16,
+/// fp16.
+template <typename T>
+void linear(Blas &blas, Stream stream, T *c, const T *a, const T *b, const T *bias, int64_t m, int64_t n, int64_t k,
+            Form form, int64_t lda, int64_t ldb, int64_t ldc);
+
+/// The same with dense operands.
+template <typename T>
+inline void linear(Blas &blas, Stream stream, T *c, const T *a, const T *b, const T *bias, int64_t m, int64_t n,
+                   int64_t k, Form form) {
+  linear(blas, stream, c, a, b, bias, m, n, k, form, transposes_a(form) ? m : k, transposes_b(form) ? k : n, n);
 }
 
 /// A product for every point of the batch dimensions (at most 8), the last one fastest; a stride of 0 in c sums over

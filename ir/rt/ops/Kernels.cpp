@@ -34,6 +34,10 @@ LogicalResult GemmOp::verify() {
   const int64_t count = getM().count() * getN().count();
   if (getBatch().empty() && buffer(getC()).count() != count)
     return emitOpError() << "makes " << count << " elements, and c has " << buffer(getC()).count();
+  if (getBias() && (buffer(getBias()).count() != getN().count() || !buffer(getBias()).isDense()))
+    return emitOpError() << "adds a dense bias of " << getN().count() << " elements, not " << getBias().getType();
+  if (getBias() && (getAdds() || !getBatch().empty()))
+    return emitOpError() << "adds a bias to one whole product";
   return success();
 }
 

@@ -136,6 +136,39 @@ TEST(GemmKernelNarrow, SumsInFloat) {
   });
 }
 
+/// c = a b + bias, rounded once.
+template <typename N> void compareLinear(int64_t m, int64_t n, int64_t k, Form form, int64_t lead) {
+  const bool ta = transposes_a(form), tb = transposes_b(form);
+  auto stored = [](int64_t count, int seed) {
+    const std::vector<float> x = values<float>(count, seed);
+    return std::vector<N>(x.begin(), x.end());
+  };
+  const std::vector<N> a = stored(lead + m * k, 1), b = stored(lead + k * n, 2), bias = stored(n, 3);
+  const std::vector<float> wideA(a.begin(), a.end()), wideB(b.begin(), b.end());
+  std::vector<float> expected(m * n);
+  runtime::gemm(expected.data(), wideA.data() + lead, wideB.data() + lead, m, n, k, form, ta ? m : k, tb ? k : n, n,
+                1.0, 0.0, runtime::Blas::openblas);
+  for (int64_t i = 0; i < m * n; ++i)
+    expected[i] += float(bias[i % n]);
+  Blas blas;
+  const OnDevice<N> onA(a), onB(b), onBias(bias);
+  OnDevice<N> onC(std::vector<N>(m * n));
+  linear(blas, nullptr, onC.get(), onA.get() + lead, onB.get() + lead, onBias.get(), m, n, k, form);
+  const std::vector<N> c = onC.host();
+  expectClose(std::vector<float>(c.begin(), c.end()), expected, "c", std::is_same_v<N, bf16> ? 500 : 80);
+}
+
+// By the library, and (lead 1) by tiles of our own.
+TEST(GemmKernelNarrow, AddsABias) {
+  underSeeds([] {
+    for (Form form : kForms)
+      for (int64_t lead : {0, 1}) {
+        compareLinear<bf16>(9, 16, 24, form, lead);
+        compareLinear<fp16>(9, 16, 24, form, lead);
+      }
+  });
+}
+
 // A shape that comes again makes no plan.
 TEST(GemmKernelPlans, AreKept) {
   Blas blas;

@@ -123,21 +123,9 @@ bool Compilation::resolveBlock() {
     settings.batch = options.batch;
   if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
     settings.sync->drawArrivals();
-  if (isResolved)
-    checkMachine();
   if (isResolved || options.allowNotBuilt)
     reportNotBuilt();
   return diagnostics.errorCount() == before;
-}
-
-void Compilation::checkMachine() {
-  if (options.machine == Machine::Cpu)
-    return;
-  auto report = [&](const std::string &what, const std::string &instead) {
-    settings.notBuilt.push_back({settings.train->name.range, what + " on a GPU", instead});
-  };
-  if (settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
-    report("a sync policy whose workers arrive in real time", "delay = exponential(1) draws when they do");
 }
 
 void Compilation::reportNotBuilt(size_t from) {

@@ -102,7 +102,6 @@ private:
   bool elaborateModel();  ///< module and facts; false: errors
   void checkLayoutAxes(); ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();
-  void checkMachine(); ///< what programs for GPUs do not do yet
   void reportNotBuilt(size_t from = 0);
   void checkTrain(const frontend::Train &block, bool wholeText); ///< wholeText: all of it and its imports was read
   void checkModel(const frontend::Model &model);
