@@ -70,6 +70,7 @@ private:
   void draws();
   void fingerprints();
   void sync(run::SyncOp policy);
+  void choices();
   void partialFunctions();
 
   ModuleOp module;
@@ -196,6 +197,25 @@ void Tables::draws() {
   }
 }
 
+/// The algorithms that `collective` lines name, by the groups that they are of.
+void Tables::choices() {
+  auto clauses = module->getAttrOfType<ArrayAttr>(dist::kAlgorithms);
+  auto groups = module->getAttrOfType<ArrayAttr>(rt::kGroups);
+  if (!clauses || !groups)
+    return;
+  for (auto clause : clauses.getAsRange<DictionaryAttr>()) {
+    SmallVector<int64_t> over;
+    for (StringRef name : ech::strings(clause.getAs<ArrayAttr>("over")))
+      over.push_back(mesh.index(name));
+    const auto *group = llvm::find(groups, Attribute(DenseI64ArrayAttr::get(module.getContext(), over)));
+    if (group == groups.end())
+      continue;
+    const StringRef kind = clause.getAs<StringAttr>("op").getValue();
+    os << "  p.choices.push_back({Collective::" << llvm::convertToCamelFromSnakeCase(kind, true) << ", "
+       << group - groups.begin() << ", Algorithm::" << clause.getAs<StringAttr>("algorithm").getValue() << "});\n";
+  }
+}
+
 /// What a message of a loss that is not finite names.
 void Tables::partialFunctions() {
   auto functions = module->getAttrOfType<ArrayAttr>(ech::kPartialFunctions);
@@ -307,6 +327,8 @@ void Tables::print() {
     field("groups", braced(groups, [](Attribute group) {
             return braced(cast<DenseI64ArrayAttr>(group).asArrayRef(), [](int64_t m) { return std::to_string(m); });
           }));
+  if (target.hasDevice())
+    choices();
   if (auto scalars = module->getAttrOfType<ArrayAttr>(rt::kScalars))
     for (Attribute item : scalars) {
       StringRef kind = cast<StringAttr>(cast<ArrayAttr>(item)[0]).getValue();

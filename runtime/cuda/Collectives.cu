@@ -139,7 +139,7 @@ Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algori
   else if (algorithm == Algorithm::fp16_summands)
     sumRounded<fp16>(lane, group, call);
   else
-    put(lane, group, call);
+    put(lane, group, call, algorithm);
   if (isCaptured)
     mark(place + 1, lane.stream);
   cuda::check(cudaEventRecord(done, lane.stream), call.label);
@@ -179,9 +179,9 @@ void Collectives::launched(const Captured &graph) {
 }
 
 /// Rows that lie in several runs are put together in scratch.
-void Collectives::put(Lane &lane, const Group &group, const CollectiveCall &call) {
+void Collectives::put(Lane &lane, const Group &group, const CollectiveCall &call, Algorithm algorithm) {
   if (call.runs <= 1)
-    return transport->put(group, call, lane.stream);
+    return transport->put(group, call, algorithm, lane.stream);
   const int64_t places = group.size();
   CollectiveCall together = call;
   together.runs = 1;
@@ -189,10 +189,10 @@ void Collectives::put(Lane &lane, const Group &group, const CollectiveCall &call
   if (call.kind == Collective::ReduceScatter) {
     turnRows(lane.stream, call, places, call.in, rows, false);
     together.in = rows;
-    put(lane, group, together);
+    put(lane, group, together, algorithm);
   } else {
     together.out = rows;
-    put(lane, group, together);
+    put(lane, group, together, algorithm);
     turnRows(lane.stream, call, places, rows, call.out, true);
   }
 }

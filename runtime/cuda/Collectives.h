@@ -93,7 +93,7 @@ private:
   template <typename T> T *scratch(Lane &lane, int64_t count);
   cudaEvent_t nextEvent();
   void mark(size_t place, Stream stream);
-  void put(Lane &lane, const Group &group, const CollectiveCall &call);
+  void put(Lane &lane, const Group &group, const CollectiveCall &call, Algorithm algorithm = Algorithm::automatic);
   template <typename N> void sumRounded(Lane &lane, const Group &group, const CollectiveCall &call);
 
   runtime::Rank &host;

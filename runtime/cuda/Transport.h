@@ -1,5 +1,6 @@
 // What moves data between devices: NCCL, or the host's transport, through the host's memory.
 #pragma once
+#include "runtime/collectives/Collectives.h"
 #include "runtime/cuda/Device.h"
 #include "runtime/program/Rank.h"
 #include "runtime/transport/Transport.h"
@@ -21,7 +22,9 @@ public:
   /// Puts a collective on a group of several ranks into a stream: AllReduce, Reduce, ReduceScatter, AllGather,
   /// AllToAll or Broadcast, each with runs == 1. Its buffers are on the device. Every rank of the group puts the same
   /// ones in the same order, each into one and the same stream of the group.
-  virtual void put(const runtime::Group &group, const runtime::CollectiveCall &call, Stream stream) = 0;
+  /// `algorithm`: for the host's transport; NCCL has heard of it as its communicators were made.
+  virtual void put(const runtime::Group &group, const runtime::CollectiveCall &call, runtime::Algorithm algorithm,
+                   Stream stream) = 0;
   /// What went wrong behind put(), of all collectives so far; empty: nothing.
   virtual std::string failure() { return ""; }
   /// Ends what is under way, so that streams go on. From any thread; nothing may be put afterwards.

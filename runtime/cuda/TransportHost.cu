@@ -10,6 +10,7 @@ namespace echelon::cuda {
 
 namespace {
 
+using runtime::Algorithm;
 using runtime::Collective;
 using runtime::CollectiveCall;
 using runtime::Group;
@@ -39,14 +40,14 @@ public:
   explicit HostTransport(runtime::Rank &host) : host(host) {}
 
   const char *name() const override { return "host"; }
-  void put(const Group &group, const CollectiveCall &call, Stream stream) override;
+  void put(const Group &group, const CollectiveCall &call, Algorithm algorithm, Stream stream) override;
 
 private:
   runtime::Rank &host;
   Pinned in, out;
 };
 
-void HostTransport::put(const Group &group, const CollectiveCall &call, Stream stream) {
+void HostTransport::put(const Group &group, const CollectiveCall &call, Algorithm algorithm, Stream stream) {
   const size_t row = size_t(call.count) * bytesOf(call.type), all = row * size_t(group.size());
   const bool readsAll = call.kind == Collective::ReduceScatter || call.kind == Collective::AllToAll;
   const bool writesAll = call.kind == Collective::AllGather || call.kind == Collective::AllToAll;
@@ -57,7 +58,8 @@ void HostTransport::put(const Group &group, const CollectiveCall &call, Stream s
   onHost.out = isInPlace ? in.bytes(inBytes) : out.bytes(outBytes);
   check(cudaMemcpyAsync(const_cast<void *>(onHost.in), call.in, inBytes, cudaMemcpyDeviceToHost, stream), "staging");
   check(cudaStreamSynchronize(stream), "staging");
-  runtime::runCollective(host.transport(), group, onHost, runtime::Algorithm::automatic);
+  const bool isChosen = algorithm != Algorithm::native; // NCCL's own choice: there is no such one here
+  runtime::runCollective(host.transport(), group, onHost, isChosen ? algorithm : Algorithm::automatic);
   const bool getsNothing = call.kind == Collective::Reduce && group.index != call.root;
   if (!getsNothing)
     check(cudaMemcpyAsync(call.out, onHost.out, outBytes, cudaMemcpyHostToDevice, stream), "staging");

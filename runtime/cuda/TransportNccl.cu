@@ -19,6 +19,7 @@ namespace echelon::cuda {
 
 namespace {
 
+using runtime::Algorithm;
 using runtime::Collective;
 using runtime::CollectiveCall;
 using runtime::ElementType;
@@ -51,13 +52,30 @@ ncclRedOp_t reductionOf(runtime::ReduceOp op) {
   return op == runtime::Sum ? ncclSum : op == runtime::Max ? ncclMax : ncclMin;
 }
 
+/// What a program says of collectives over one of its groups, as rows of the tuner's (tuner/Tuner.cpp).
+std::string rowsOf(const runtime::Program &program, int group) {
+  std::string rows;
+  for (const runtime::CollectiveChoice &choice : program.choices)
+    if (choice.group == group)
+      rows += std::string(rows.empty() ? "" : "; ") + nameOf(choice.kind) + " 0 - " + nameOf(choice.algorithm);
+  return rows;
+}
+
+/// NCCL asks the tuner about the communicators that are made from now on, if there is something to say and the user has
+/// no tuner of their own.
+void tune(const std::string &rows) {
+  if (!rows.empty())
+    setenv("NCCL_TUNER_PLUGIN", ECHELON_NCCL_TUNER, 0);
+  setenv("ECHELON_TUNER", rows.c_str(), 1);
+}
+
 class NcclTransport : public DeviceTransport {
 public:
   explicit NcclTransport(runtime::Rank &host);
   ~NcclTransport() override;
 
   const char *name() const override { return "nccl"; }
-  void put(const Group &group, const CollectiveCall &call, Stream stream) override;
+  void put(const Group &group, const CollectiveCall &call, Algorithm, Stream stream) override;
   std::string failure() override;
   void abort() override;
 
@@ -89,9 +107,11 @@ NcclTransport::NcclTransport(runtime::Rank &host) : deadline(host.transport().de
     const Group &group = host.group(int(i));
     if (group.size() == 1 || communicators.count(group.id))
       continue;
+    tune(rowsOf(host.program(), int(i)));
     ncclComm_t &part = communicators[group.id];
     const int first = *std::min_element(group.ranks.begin(), group.ranks.end());
     finish(part, ncclCommSplit(all, first, group.index, &part, &config), "ncclCommSplit", kBringUpSeconds);
+    runtime::barrier(transport, transport.world()); // ranks that are threads share what the tuner reads
   }
 }
 
@@ -148,7 +168,7 @@ ncclResult_t NcclTransport::give(ncclComm_t comm, const Group &group, const Coll
   }
 }
 
-void NcclTransport::put(const Group &group, const CollectiveCall &call, Stream stream) {
+void NcclTransport::put(const Group &group, const CollectiveCall &call, Algorithm, Stream stream) {
   const std::lock_guard<std::mutex> guard(mutex);
   if (isAborted)
     return;

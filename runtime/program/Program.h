@@ -2,6 +2,7 @@
 // data that a generated program fills once.
 #pragma once
 
+#include "runtime/collectives/Collectives.h"
 #include "runtime/data/DataSpec.h"
 #include "runtime/program/Layout.h"
 #include "runtime/random/Philox.h"
@@ -83,6 +84,13 @@ struct RandomDraw {
   Distribution kind;
   double a, b;                        // as in fill_random; for Keep b is taken as 1
   std::vector<double> aPerIndex = {}; // where a differs along the first axes (repeats): one each
+};
+
+/// `collective KIND over … with ALGORITHM` of a program for GPUs, whose library hears of it before the first one.
+struct CollectiveChoice {
+  Collective kind;
+  int group; // of Program::groups
+  Algorithm algorithm;
 };
 
 struct Evaluation {
@@ -181,7 +189,8 @@ struct Program {
   std::vector<Input> inputs;
   DataSpec data;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; // arenas of one rank
-  std::vector<std::vector<int>> groups; // each a list of mesh axes (indices): the ranks that differ in these only
+  std::vector<std::vector<int>> groups;  // each a list of mesh axes (indices): the ranks that differ in these only
+  std::vector<CollectiveChoice> choices; // of GPUs
   std::vector<Scalar> scalars;
   std::vector<RandomDraw> draws;
   std::string partialFunctions; // of the model, inf or nan of some finite numbers: "log (mlp.ech:14), …"

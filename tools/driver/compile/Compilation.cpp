@@ -123,9 +123,24 @@ bool Compilation::resolveBlock() {
     settings.batch = options.batch;
   if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
     settings.sync->drawArrivals();
+  if (isResolved && options.machine != Machine::Cpu)
+    checkAlgorithms();
   if (isResolved || options.allowNotBuilt)
     reportNotBuilt();
   return diagnostics.errorCount() == before;
+}
+
+void Compilation::checkAlgorithms() {
+  for (const frontend::CollectiveSettings &c : settings.collectives) {
+    const bool isSent = c.kind == "all_to_all"; // by sends and receives
+    const bool isKnown = c.algorithm == "native" || (c.algorithm == "ring" && !isSent) ||
+                         (c.algorithm == "tree" && c.kind == "all_reduce");
+    if (!isKnown)
+      settings.notBuilt.push_back({c.range, "collective " + c.kind + " with " + c.algorithm + " on a GPU",
+                                   std::string(c.kind == "all_reduce" ? "ring, tree and native (NCCL's own choice) are"
+                                               : isSent               ? "native (NCCL's sends and receives) is"
+                                                                      : "ring and native (NCCL's own choice) are")});
+  }
 }
 
 void Compilation::reportNotBuilt(size_t from) {

@@ -102,6 +102,7 @@ private:
   bool elaborateModel();  ///< module and facts; false: errors
   void checkLayoutAxes(); ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();
+  void checkAlgorithms(); ///< of collectives, where NCCL does them
   void reportNotBuilt(size_t from = 0);
   void checkTrain(const frontend::Train &block, bool wholeText); ///< wholeText: all of it and its imports was read
   void checkModel(const frontend::Model &model);
