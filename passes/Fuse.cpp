@@ -1,7 +1,8 @@
 // dist-fuse: chains of element-wise operations, and sums of them, become one loop nest.
 //
 // In each block:
-// 1. `dot` without axes of its own becomes a product and a sum; what is kept in two bytes is read by each user.
+// 1. `dot` without axes of its own becomes a product and a sum; what is kept in two bytes is read by each user, but for
+//    what a GPU's product has just given.
 // 2. Every element-wise operation and every sum is a group; a producer's group joins its consumer's where the union is
 //    one loop nest (one set of axes, no use of a sum inside) and no path between them leads outside. What comes before
 //    the report of the norm joins nothing behind it: a step that is not finite ends there, and has written nothing.
@@ -47,10 +48,31 @@ void splitInnerProducts(Block &block) {
     op.erase();
   }
 }
-/// Each loop nest reads by itself what is kept in two bytes.
+bool isWidening(ech::MapOp op) {
+  return op.getFunction() == ech::Function::Cast && ech::isNarrow(ech::tensor(op.getOperands()[0]).getElement());
+}
+/// What the backward pass has just multiplied is f32 once for all who read it so: they may make one nest.
+bool isShared(ech::MapOp widening) {
+  return widening.getOperands()[0].getDefiningOp<dist::LinearOp>() && isOfBackward(widening);
+}
+void shareWidenings(Block &block) {
+  DenseMap<Value, ech::MapOp> known;
+  for (ech::MapOp op : llvm::to_vector(block.getOps<ech::MapOp>())) {
+    if (!isWidening(op) || !isShared(op))
+      continue;
+    ech::MapOp &first = known[op.getOperands()[0]];
+    if (!first) {
+      first = op;
+    } else if (first.getType() == op.getType()) {
+      op.replaceAllUsesWith(first.getResult());
+      op.erase();
+    }
+  }
+}
+/// Each loop nest reads by itself what else is kept in two bytes.
 void splitWidenings(Block &block) {
   for (ech::MapOp op : llvm::to_vector(block.getOps<ech::MapOp>())) {
-    if (op.getFunction() != ech::Function::Cast || !ech::isNarrow(ech::tensor(op.getOperands()[0]).getElement()))
+    if (!isWidening(op) || isShared(op))
       continue;
     for (OpOperand &use : llvm::make_early_inc_range(op.getResult().getUses())) {
       Operation *user = use.getOwner();
@@ -69,6 +91,7 @@ void splitWidenings(Block &block) {
 
 void BlockFusion::run() {
   splitInnerProducts(block);
+  shareWidenings(block);
   splitWidenings(block);
   int64_t next = 0;
   for (Operation &op : block) {
