@@ -64,6 +64,16 @@ std::string runRanks(ModuleOp module, Reference &one, Trace::Step &row) {
 
 //===- judgement -------------------------------------------------------------------------------------------------===//
 
+/// How compareTraces takes gradients: known from where on, and measured against what at least. A GPU's kernels round
+/// what is summed up for a bias: of sums that cancel nothing may be left but that.
+struct Noise {
+  double known, least;
+};
+Noise noiseOf(Machine machine, bool isInPrecision) {
+  return machine == Machine::CudaHost && isInPrecision ? Noise{2e-2, kLeastRoundedGradient}
+                                                       : Noise{1e-5, kLeastGradient};
+}
+
 /// How well one rank knows its results: the farthest that they move when numbers do in their last digits. Not a number
 /// where that is not known.
 template <class Run> Distances spread(const Trace &one, int runs, const Run &run) {
@@ -267,8 +277,9 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
     return {Verdict::Unsettled, "the loss grows beyond all numbers", 0};
   if (!trouble.empty() || !troubleOfOne.empty())
     return different(trouble.empty() ? "on one rank: " + troubleOfOne : trouble);
+  const Noise noise = noiseOf(machine, precision);
   Distances each;
-  Worst worst = compareTraces(one, program, workers, &each);
+  Worst worst = compareTraces(one, program, workers, &each, noise.known, noise.least);
   if (precision) // what a packing leaves over turns on single roundings; it comes into the parameters, which are
                  // compared
     for (auto distance = each.begin(); distance != each.end();)
@@ -294,7 +305,7 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
     Trace wide;
     if (std::string wrong = train(alone, spec, "threads", wide); !wrong.empty())
       return different("on one rank in fp64: " + wrong);
-    compareTraces(wide, one, 1, &known);
+    compareTraces(wide, one, 1, &known, noise.known, noise.least);
   }
   // Sums in another order, seven steps long; what the ranks of a worker sum up in two bytes one rank sums up whole.
   Verdict verdict = judge(each, ofAllSteps(known), precision->name == "precision reduce" ? 0x1p-7 : 2e-5);
@@ -338,9 +349,10 @@ Verdict Proof::checkProgram(const RandomSpec &spec, ModuleOp one, const std::str
   if (isExact)
     return judge(trained({}), program, "the program", hasTies(spec),
                  [&](uint64_t seed) { return trained({Arithmetic::Jittered, kJitter, seed}); });
+  const Noise noise = noiseOf(machine, !isExact);
   Trace reference = trained({Arithmetic::Exact, 0, 0});
   Distances each;
-  compareTraces(reference, program, 1, &each);
+  compareTraces(reference, program, 1, &each, noise.known, noise.least);
   Verdict verdict;
   for (int runs : {8, 64}) {        // many where few have missed how far a result may jump
     constexpr double kLeast = 1e-6; // a few digits of a whole result

@@ -85,7 +85,8 @@ static void compareReports(const std::map<std::string, double> &one, const std::
   }
 }
 
-Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distances *each, double known) {
+Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distances *each, double known,
+                    double leastGradient) {
   Worst worst;
   worst.each = each;
   if (one.steps.size() != many.steps.size() || one.steps.empty()) {
@@ -108,7 +109,7 @@ Worst compareTraces(const Trace &one, const Trace &many, int64_t apart, Distance
     double mostGradient = largest(a.gradient, ""), mostStored = largest(a.after, "optimizer.");
     for (const auto &[path, values] : a.isSkipped ? Tensors() : a.gradient) {
       auto other = b.gradient.find(path);
-      double measure = std::max(largest(values), 1e-3 * mostGradient) + 1e-300;
+      double measure = std::max(largest(values), leastGradient * mostGradient) + 1e-300;
       if (other == b.gradient.end() || !fits(values, other->second)) {
         worst.see(INFINITY, "the shape of the gradient of " + path + step);
         continue;

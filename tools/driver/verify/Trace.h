@@ -46,12 +46,16 @@ using Distances = std::map<std::string, double>; // by what is apart
 /// Of each tensor the most of all steps, of reports the most of all: one number may be right by chance.
 Distances ofAllSteps(const Distances &distances);
 
-/// The largest difference between two traces. A gradient is measured against its tensor's scale, at least 1e-3 of the
-/// model's largest; an element whose gradient was ever below `known` of that measure is left out of what is compared
-/// after its update (an optimizer would walk on noise).
-/// `apart`: workers of `many` that each have such a tensor, of which the first is compared. `each`: the largest
-/// difference of each report and tensor, by what is said of it.
+/// Of the model's largest gradient: what a gradient is measured against at least. One of sums that cancel is known no
+/// better than what is summed up, which a GPU's kernels round in a precision of two bytes.
+constexpr double kLeastGradient = 1e-3, kLeastRoundedGradient = 5e-2;
+
+/// The largest difference between two traces. A gradient is measured against its tensor's scale, at least
+/// `leastGradient` of the model's largest; an element whose gradient was ever below `known` of that measure is left out
+/// of what is compared after its update (an optimizer would walk on noise). `apart`: workers of `many` that each have
+/// such a tensor, of which the first is compared. `each`: the largest difference of each report and tensor, by what is
+/// said of it.
 Worst compareTraces(const Trace &one, const Trace &many, int64_t apart = 1, Distances *each = nullptr,
-                    double known = 1e-5);
+                    double known = 1e-5, double leastGradient = kLeastGradient);
 
 } // namespace echelon

@@ -227,9 +227,10 @@ bool Verifier::isAsNear(const Trace &result, std::string &said) const {
   const auto apart = std::max<int64_t>(policyWorkersOfReference, 1);
   Distances own, many, between;
   // An element of a gradient that is below what layouts are apart may have either sign, and so its update by AdamW.
-  compareTraces(exact, reference, apart, &own, kGradientApart);
-  compareTraces(exact, result, apart, &many, kGradientApart);
-  compareTraces(reference, result, apart, &between, kGradientApart);
+  const double least = options.machine == Machine::Cpu ? kLeastGradient : kLeastRoundedGradient;
+  compareTraces(exact, reference, apart, &own, kGradientApart, least);
+  compareTraces(exact, result, apart, &many, kGradientApart, least);
+  compareTraces(reference, result, apart, &between, kGradientApart, least);
   own = ofAllSteps(own);
   double most = -1, of = 0;
   std::string where;
