@@ -92,8 +92,8 @@ static void checkRoot(const Group &group, const CollectiveCall &call) {
          " in a group of " + std::to_string(group.size()));
 }
 
-static std::unique_ptr<Schedule> schedule(Transport &transport, const Group &group, const CollectiveCall &call,
-                                          Algorithm algorithm) {
+std::unique_ptr<Schedule> scheduleOf(Transport &transport, const Group &group, const CollectiveCall &call,
+                                     Algorithm algorithm) {
   auto rounds = std::make_unique<Schedule>(transport, group, call);
   if (!plan(*rounds, algorithm))
     fail(inWords(call, algorithm) + ": there is no such algorithm");
@@ -105,7 +105,7 @@ void runCollective(Transport &transport, const Group &group, const CollectiveCal
   if (isOwn(transport, call, algorithm) || group.size() == 1)
     transport.runCollective(group, call);
   else
-    schedule(transport, group, call, algorithm)->finish();
+    scheduleOf(transport, group, call, algorithm)->finish();
 }
 
 Ticket startCollective(Transport &transport, const Group &group, const CollectiveCall &call, Algorithm algorithm) {
@@ -113,7 +113,7 @@ Ticket startCollective(Transport &transport, const Group &group, const Collectiv
   if (isOwn(transport, call, algorithm) || group.size() == 1)
     return Ticket(transport, transport.startCollective(group, call));
   transport.setPlace(doing(call.kind), call.label);
-  auto rounds = schedule(transport, group, call, algorithm);
+  auto rounds = scheduleOf(transport, group, call, algorithm);
   if (!rounds->advance())
     rounds->runInBackground();
   return Ticket(transport, std::move(rounds));

@@ -27,7 +27,7 @@ enum class Algorithm : uint8_t {
   butterfly,  // recursive halving and doubling, any group size
   tree,       // binomial tree: log2(size) rounds of the whole message
   one_to_all, // the first rank of the group, or the root, talks to each
-  native,     // MPI's own: mpi
+  native,     // what the transport takes: MPI's own (mpi), one of those above by size (tcp)
   // of sums of floats: what is summed travels rounded to two bytes, and sums are made in floats
   bf16_summands,
   fp16_summands

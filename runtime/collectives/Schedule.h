@@ -4,9 +4,11 @@
 // text serves the blocking and the asynchronous form, on every transport.
 #pragma once
 
+#include "runtime/collectives/Collectives.h"
 #include "runtime/transport/Transport.h"
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -85,5 +87,9 @@ private:
   bool isBegun = false;
   std::vector<Request> pending;
 };
+
+/// The rounds of a call by one of the algorithms over messages. What there is none of ends the run.
+std::unique_ptr<Schedule> scheduleOf(Transport &transport, const Group &group, const CollectiveCall &call,
+                                     Algorithm algorithm);
 
 } // namespace echelon::runtime

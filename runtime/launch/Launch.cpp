@@ -18,8 +18,10 @@ int launch(const LaunchOptions &options, const std::function<int(Transport &)> &
     fail("the deadline is a positive number of seconds");
   if (options.transport == "mpi")
     return launchMpi(options, rankMain);
+  if (options.transport == "tcp")
+    return launchTcp(options, rankMain);
   if (options.transport != "shm" && options.transport != "threads")
-    fail("there is no transport '" + options.transport + "'; there are shm, threads and mpi");
+    fail("there is no transport '" + options.transport + "'; there are shm, threads, mpi and tcp");
   if (options.ranks == 1 && (options.transport == "threads" || options.restarts == 0))
     return launchHere(options, rankMain);
   return options.transport == "shm" ? launchProcesses(options, rankMain) : launchThreads(options, rankMain);

@@ -13,6 +13,7 @@ int launchHere(const LaunchOptions &options, const RankMain &rankMain);
 int launchProcesses(const LaunchOptions &options, const RankMain &rankMain);
 int launchThreads(const LaunchOptions &options, const RankMain &rankMain);
 int launchMpi(const LaunchOptions &options, const RankMain &rankMain);
+int launchTcp(const LaunchOptions &options, const RankMain &rankMain);
 
 /// Runs the rank's main function; an exception that leaves it ends the rank through fail().
 int runRank(Transport &transport, const RankMain &rankMain);

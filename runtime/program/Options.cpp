@@ -1,4 +1,5 @@
 #include "runtime/program/Options.h"
+#include "runtime/launch/LaunchedAs.h"
 #include "runtime/launch/Printable.h"
 
 #include <charconv>
@@ -69,12 +70,21 @@ const std::vector<OptionRow> &optionRows() {
        text(&Options::folder)},
       {"--dump", "DIR", "write start values, each step's batch and random masks as npy files", text(&Options::dump)},
       {"--dump-state", nullptr, "with --dump: also stored tensors after each step", flag(&Options::dumpState)},
-      {"--transport", "T", "shm (processes, the default), threads or mpi",
+      {"--transport", "T",
+       "shm (processes, the default), threads, mpi, or tcp (for torchrun, srun or mpirun; docs/tcp.md)",
        [](Options &o, const char *v) -> std::string {
          o.transport = v;
-         return o.transport == "shm" || o.transport == "threads" || o.transport == "mpi"
+         return o.transport == "shm" || o.transport == "threads" || o.transport == "mpi" || o.transport == "tcp"
                     ? ""
-                    : takes("shm, threads or mpi", v);
+                    : takes("shm, threads, mpi or tcp", v);
+       }},
+      {"--store", "HOST:PORT",
+       "with --transport tcp: where the ranks meet; rank 0 listens there (MASTER_ADDR and MASTER_PORT)",
+       [](Options &o, const char *v) -> std::string {
+         o.store = v;
+         std::string host;
+         int port = 0;
+         return readHostAndPort(v, host, port) ? "" : takes("HOST:PORT, as in node1:29500", v);
        }},
       {"--deadline", "S", "seconds after which a rank that does not come is given up (10)",
        [](Options &o, const char *v) -> std::string {
@@ -121,6 +131,8 @@ std::string parseOptions(const Program &program, int argc, char **argv, Options 
   if (program.steps && options.steps > program.steps)
     return "--steps " + std::to_string(options.steps) + " is beyond the run's " + std::to_string(program.steps) +
            " steps";
+  if (!options.store.empty() && options.transport != "tcp")
+    return "--store goes with --transport tcp: it is where its ranks meet";
   if (options.resume && program.checkpoint.directory.empty())
     return "--resume needs snapshots, and the spec has no checkpoint clause";
   if (!options.accept.empty() && !options.resume)

@@ -22,6 +22,7 @@ struct Options {
   bool dumpState = false;       // and stored tensors after each step
   std::string evaluateFrom;     // evaluate this snapshot instead of training
   std::string transport = "shm";
+  std::string store; // HOST:PORT where the ranks of tcp meet
   double deadlineSeconds = 10;
   int threads = 1;
   bool help = false, version = false, plan = false;

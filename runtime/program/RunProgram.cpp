@@ -46,9 +46,9 @@ int run_program(const Program &compiled, int argc, char **argv) {
   openStandardDescriptors();
   set_threads(options.threads);
   std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of the write, which says which file
-  // Ranks on one machine are started from this process: what is opened before is read once and shared. Under MPI every
-  // rank opens for itself, and only the first that fails speaks.
-  const bool shared = options.transport != "mpi";
+  // Ranks on one machine are started from this process: what is opened before is read once and shared. Over mpi
+  // and tcp every rank opens for itself, and only the first that fails speaks.
+  const bool shared = options.transport != "mpi" && options.transport != "tcp";
   Prepared prepared;
   if (shared) {
     std::string error = refuseBeyondMachine(program, meshSize(program.mesh));
@@ -65,6 +65,8 @@ int run_program(const Program &compiled, int argc, char **argv) {
   launchOptions.transport = options.transport;
   launchOptions.ranks = meshSize(program.mesh);
   launchOptions.deadlineSeconds = options.deadlineSeconds;
+  launchOptions.store = options.store;
+  launchOptions.identity = program.version + "\n" + program.name + "\n" + program.plan;
   launchOptions.sharedBytesPerRank = arenaBytes(program) + (prepared.hasRoomForCopies ? copyBytes(program) : 0);
   if (options.evaluateFrom.empty())
     launchOptions.lastWords = "ended at once by a second signal: " + whatIsLost(program);

@@ -1,5 +1,5 @@
-// What moves data between ranks. Three ways of doing it stand behind one interface: shm (forked processes over one
-// shared segment), threads (ranks as threads), mpi (several machines, a plugin).
+// What moves data between ranks. Four ways of doing it stand behind one interface: shm (forked processes over one
+// shared segment), threads (ranks as threads), mpi (several machines, a plugin), tcp (several machines, without MPI).
 //
 // A program calls the collectives of runtime/collectives; this interface is what those are written on.
 #pragma once
@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace echelon::runtime {
@@ -109,7 +110,11 @@ public:
   int size() const { return worldSize; }
   /// How many ranks this machine has, this one among them.
   virtual int ranksHere() const { return worldSize; }
-  /// "shm", "threads" or "mpi".
+  /// The number that a launcher gave this rank among those of its machine; -1: none has.
+  virtual int localRank() const { return -1; }
+  /// The network interface over which other machines are reached, "eth0"; empty: there are none, or it is not known.
+  virtual std::string networkInterface() const { return ""; }
+  /// "shm", "threads", "mpi" or "tcp".
   virtual const char *name() const = 0;
   /// Seconds that a wait may last before the ranks that did not come are named and the run ends.
   double deadline() const { return deadlineSeconds; }
@@ -138,8 +143,8 @@ public:
   virtual Request isend(int to, const void *data, size_t bytes, int tag, const char *label) = 0;
   virtual Request ireceive(int from, void *data, size_t bytes, int tag, const char *label) = 0;
 
-  /// Starts the collective in the transport's own way: over shared memory, or MPI's. The calls on one group start in
-  /// the same order on all its ranks.
+  /// Starts the collective in the transport's own way: over shared memory, MPI's, or by messages. The calls on one
+  /// group start in the same order on all its ranks.
   virtual Request startCollective(const Group &group, const CollectiveCall &call) = 0;
   /// Starts and waits; faster than the two where messages are small.
   virtual void runCollective(const Group &group, const CollectiveCall &call) { wait(startCollective(group, call)); }

@@ -36,21 +36,21 @@ void checkBuckets(Transport &t, Algorithm algorithm, bool isShared, int64_t coun
 }
 
 TEST(Asynchronous, BucketsMayBeWaitedForInAnyOrder) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     for (int ranks : {2, 5})
       onRanks(transport, ranks, [](Transport &t) {
-        for (Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::tree})
+        for (Algorithm algorithm : {ownAlgorithm(t), Algorithm::ring, Algorithm::tree})
           for (int64_t count : {10, 20000})
             checkBuckets(t, algorithm, false, count);
-        checkBuckets(t, Algorithm::direct, true, 50000);
+        checkBuckets(t, ownAlgorithm(t), true, 50000);
         if (t.size() == 2)
-          checkBuckets(t, Algorithm::direct, false, 600000); // more pieces than there is staging for
+          checkBuckets(t, ownAlgorithm(t), false, 600000); // more pieces than there is staging for
       });
 }
 
 // More collectives under way than the group has slots.
 TEST(Asynchronous, ManyAtOnce) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     onRanks(transport, 3, [](Transport &t) {
       std::vector<int32_t> values(100);
       std::vector<Ticket> tickets;
@@ -68,7 +68,7 @@ TEST(Asynchronous, ManyAtOnce) {
 // Every kind of collective started on two groups of a mesh, in random order, the same on all ranks, with random
 // computation in between.
 TEST(Asynchronous, RandomProgramsOnTwoGroups) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     onRanks(transport, 4, [](Transport &t) {
       Group rows = t.makeGroup({2, 2}, {1}), columns = t.makeGroup({2, 2}, {0});
       std::mt19937 program(7), pauses(t.rank());
@@ -85,7 +85,7 @@ TEST(Asynchronous, RandomProgramsOnTwoGroups) {
           s->group = program() % 2 ? &rows : &columns;
           s->kind = program() % 4;
           const int64_t n = 1 + program() % (program() % 4 == 0 ? 20000 : 300);
-          const Algorithm algorithm = program() % 2 ? Algorithm::direct : Algorithm::butterfly;
+          const Algorithm algorithm = program() % 2 ? ownAlgorithm(t) : Algorithm::butterfly;
           s->data.resize(2 * n);
           s->out.resize(2 * n);
           for (int64_t j = 0; j < 2 * n; ++j)
@@ -131,12 +131,12 @@ TEST(Asynchronous, RandomProgramsOnTwoGroups) {
 
 // All kinds under way together, short and in pieces, waited for backwards: each gives what the blocking form gives.
 TEST(Asynchronous, EveryStartedForm) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     for (int ranks : {2, 3})
       onRanks(transport, ranks, [](Transport &t) {
         const Group &g = t.world();
         const int p = g.size(), me = g.index, root = p - 1;
-        for (Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::butterfly, Algorithm::one_to_all})
+        for (Algorithm algorithm : {ownAlgorithm(t), Algorithm::ring, Algorithm::butterfly, Algorithm::one_to_all})
           for (int64_t n : {3, 100000}) {
             std::vector<std::vector<float>> in(10), out(10);
             for (int k = 0; k < 10; ++k) {
@@ -215,9 +215,9 @@ TEST(Asynchronous, OthersDoNotWaitForOneThatComputes) {
 
 // test() completes what wait() would.
 TEST(Asynchronous, TestMovesOn) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     onRanks(transport, 3, [](Transport &t) {
-      for (Algorithm algorithm : {Algorithm::direct, Algorithm::ring, Algorithm::butterfly})
+      for (Algorithm algorithm : {ownAlgorithm(t), Algorithm::ring, Algorithm::butterfly})
         for (int64_t count : {100, 30000}) {
           std::vector<double> data(count, t.rank());
           Ticket ticket = all_reduce_start(t, t.world(), data.data(), count, Sum, algorithm);

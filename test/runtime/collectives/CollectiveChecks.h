@@ -1,5 +1,5 @@
-// Every collective against what it should give, computed in sequence, as one rank sees it. Used over threads, shm and
-// mpi.
+// Every collective against what it should give, computed in sequence, as one rank sees it. Used over threads, shm, tcp
+// and mpi.
 #pragma once
 
 #include "runtime/collectives/Collectives.h"
@@ -51,6 +51,9 @@ template <typename T> void expectSame(const T *got, T want, int64_t i, const std
   if (got[i] != want)
     throw what + ": element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " + std::to_string(want);
 }
+
+/// What a transport does by itself.
+inline Algorithm ownAlgorithm(const Transport &t) { return t.isDirect() ? Algorithm::direct : Algorithm::native; }
 
 inline bool exists(Collective kind, Algorithm algorithm) {
   return !(kind == Collective::AllToAll && algorithm == Algorithm::tree);

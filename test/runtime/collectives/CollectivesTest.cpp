@@ -4,8 +4,9 @@
 namespace echelon::runtime::test {
 namespace {
 
-const std::vector<Algorithm> kAlgorithms = {Algorithm::direct, Algorithm::ring, Algorithm::butterfly, Algorithm::tree,
-                                            Algorithm::one_to_all};
+std::vector<Algorithm> algorithmsOf(const Transport &t) {
+  return {ownAlgorithm(t), Algorithm::ring, Algorithm::butterfly, Algorithm::tree, Algorithm::one_to_all};
+}
 
 struct Case {
   std::string transport;
@@ -17,7 +18,7 @@ class Collectives : public testing::TestWithParam<Case> {};
 // Each collective with each algorithm, type and count gives what a sequential computation gives.
 TEST_P(Collectives, EqualTheSequentialResult) {
   onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) {
-    checkGroup(t, t.world(), kAlgorithms, GetParam().isShared,
+    checkGroup(t, t.world(), algorithmsOf(t), GetParam().isShared,
                GetParam().ranks == 3  ? Extent::Large
                : GetParam().ranks < 5 ? Extent::All
                                       : Extent::Some);
@@ -26,12 +27,12 @@ TEST_P(Collectives, EqualTheSequentialResult) {
 
 // Sums in floating point are the same bits on all ranks and in all runs.
 TEST_P(Collectives, GiveTheSameBits) {
-  onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) { checkSameBits(t, t.world(), kAlgorithms); });
+  onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) { checkSameBits(t, t.world(), algorithmsOf(t)); });
 }
 
 // A NaN of any rank reaches all through a maximum.
 TEST_P(Collectives, KeepNan) {
-  onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) { checkNan(t, t.world(), kAlgorithms); });
+  onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) { checkNan(t, t.world(), algorithmsOf(t)); });
 }
 
 // Summands that travel in two bytes: rounded once, also a place's own, and added up in floats in order of places. In
@@ -97,6 +98,7 @@ std::vector<Case> cases() {
     all.push_back({"threads", ranks, false});
     all.push_back({"shm", ranks, false});
     all.push_back({"shm", ranks, true});
+    all.push_back({"tcp", ranks, false});
   }
   return all;
 }
@@ -112,7 +114,7 @@ TEST(GroupCollectives, OverMeshAxes) {
   };
   const std::vector<Mesh> meshes = {
       {{2, 2}, {{0}, {1}, {0, 1}}}, {{2, 3}, {{0}, {1}, {0, 1}}}, {{2, 2, 2}, {{0, 2}, {1}, {1, 2}}}};
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     for (const Mesh &mesh : meshes) {
       int ranks = 1;
       for (int size : mesh.sizes)
@@ -122,7 +124,7 @@ TEST(GroupCollectives, OverMeshAxes) {
         for (const auto &over : mesh.over)
           groups.push_back(t.makeGroup(mesh.sizes, over));
         for (const Group &g : groups)
-          checkGroup(t, g, {Algorithm::direct, Algorithm::butterfly}, ranks <= 4, Extent::Some);
+          checkGroup(t, g, {ownAlgorithm(t), Algorithm::butterfly}, ranks <= 4, Extent::Some);
       });
     }
 }

@@ -392,7 +392,7 @@ TEST(Launch, RefusesWhatIsNotThere) {
   LaunchOptions options;
   options.transport = "carrier pigeon";
   EXPECT_EXIT(launch(options, [](Transport &) { return 0; }), testing::ExitedWithCode(4),
-              "there is no transport 'carrier pigeon'; there are shm, threads and mpi");
+              "there is no transport 'carrier pigeon'; there are shm, threads, mpi and tcp");
   options.transport = "shm";
   options.ranks = 0;
   EXPECT_EXIT(launch(options, [](Transport &) { return 0; }), testing::ExitedWithCode(4),

@@ -670,7 +670,9 @@ TEST_F(Run, UsageAndDataErrors) {
            {{"--steps"}, "linear: --steps needs a value\n"},
            {{"--steps=many"}, "linear: --steps takes a number of steps from 1, not \"many\"\n"},
            {{"--steps", "21"}, "linear: --steps 21 is beyond the run's 20 steps\n"},
-           {{"--transport", "tcp"}, "linear: --transport takes shm, threads or mpi, not \"tcp\"\n"},
+           {{"--transport", "udp"}, "linear: --transport takes shm, threads, mpi or tcp, not \"udp\"\n"},
+           {{"--store", "here:1"}, "linear: --store goes with --transport tcp: it is where its ranks meet\n"},
+           {{"--store", "here"}, "linear: --store takes HOST:PORT, as in node1:29500, not \"here\"\n"},
            {{"--deadline", "0"}, "linear: --deadline takes seconds above 0, not \"0\"\n"},
            {{"--resume"}, "linear: --resume needs snapshots, and the spec has no checkpoint clause\n"},
            {{"--dump-state"}, "linear: --dump-state goes with --dump DIR\n"}}) {

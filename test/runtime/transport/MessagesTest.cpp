@@ -18,7 +18,7 @@ const int64_t kCounts[] = {0, 1, 100, 8192, 8193, 70000, 400000};
 // Every rank sends to every rank, long and short, before anyone receives; the receiver asks in the opposite order of
 // ranks. Messages of one pair keep their order.
 TEST(Messages, AllPairsAllLengths) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     for (bool isShared : {false, true})
       onRanks(transport, 3, [&](Transport &t) {
         std::vector<std::vector<int32_t>> kept;
@@ -48,7 +48,7 @@ TEST(Messages, AllPairsAllLengths) {
 
 // Messages with different tags may be asked for in another order than they were sent in.
 TEST(Messages, TagsAreIndependent) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     onRanks(transport, 2, [&](Transport &t) {
       for (int64_t count : {10, 50000}) {
         std::vector<int32_t> data[5];
@@ -76,7 +76,7 @@ TEST(Messages, TagsAreIndependent) {
 
 // Both ranks send first: neither depends on the other's receive.
 TEST(Messages, ExchangeOfLongMessages) {
-  for (const char *transport : {"threads", "shm"})
+  for (const char *transport : {"threads", "shm", "tcp"})
     onRanks(transport, 2, [&](Transport &t) {
       std::vector<int32_t> away = contentOf(t.rank(), 1 - t.rank(), 0, 300000), here(300000);
       Ticket sending = send_start(t, t.world(), 1 - t.rank(), away.data(), 300000);
