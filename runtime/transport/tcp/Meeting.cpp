@@ -80,8 +80,8 @@ class Bringing {
 public:
   Bringing(const Member &member, const std::string &program, double seconds, const std::atomic<int> &stop)
       : member(member), stop(stop), seconds(seconds),
-        end(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
-        place(member.host + ":" + std::to_string(member.port)) {
+        allowed(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+        end(Clock::now() + allowed), place(member.host + ":" + std::to_string(member.port)) {
     own.rank = member.rank;
     own.size = member.size;
     own.job = numberOf(member.job);
@@ -101,9 +101,10 @@ public:
       comeToRankZero();
     connectToEarlier();
     takeLater();
+    awaitAll();
     for (int rank = 0; rank < member.size && met.interface.empty(); ++rank)
       if (met.machines[size_t(rank)] != own.machine)
-        met.interface = interfaceOf(met.watched[member.rank == 0 ? size_t(rank) : 0].own());
+        met.interface = interfaceOf(met.peers[size_t(rank)].own());
     return std::move(met);
   }
 
@@ -243,7 +244,9 @@ private:
   // ---- the others ----
 
   [[noreturn]] void giveUpOnRankZero(const std::string &message) const {
-    give(isCutOff ? "who listens at " + place + " is not rank 0 of this run: it cuts connections off" : message);
+    give(isCutOff
+             ? "what listened at " + place + " cut the connection off: it is not rank 0 of this run, or rank 0 is gone"
+             : message);
   }
 
   /// Rank 0 may be started later, and its host may have several addresses of which one is the right one.
@@ -254,8 +257,11 @@ private:
         Socket socket = connectTo(address, std::min(end, Clock::now() + std::chrono::seconds(5)), error);
         if (!socket.isOpen())
           continue;
+        const auto endOfSearch =
+            std::exchange(end, Clock::now() + allowed + std::chrono::seconds(2)); // rank 0 gives up first
         if (!sendAll(socket, &own, sizeof own, end) || !awaitAnswer(socket)) {
           isCutOff = true;
+          end = endOfSearch;
           continue;
         }
         rankZero = socket.peer();
@@ -343,9 +349,39 @@ private:
     }
   }
 
+  /// Nobody begins, and nobody is late, before each has reached each. Who has not says why itself.
+  void awaitAll() {
+    const char isReady = 1;
+    if (member.rank != 0) {
+      char mayBegin = 0;
+      if (!sendAll(met.watched[0], &isReady, 1, end))
+        give("rank 0 is gone: it closed the connection");
+      while (!met.watched[0].awaitBytes(soon()))
+        if (Clock::now() >= end)
+          give("rank 0 did not say that all are connected" + within());
+      if (!receiveAll(met.watched[0], &mayBegin, 1, end) || !mayBegin)
+        std::_Exit(4); // rank 0, or the one that it waits for, has said why
+      return;
+    }
+    std::vector<int> missing;
+    for (int rank = 1; rank < member.size; ++rank) {
+      char is = 0;
+      while (!met.watched[size_t(rank)].awaitBytes(soon()) && Clock::now() < end)
+        ;
+      if (!receiveAll(met.watched[size_t(rank)], &is, 1, Clock::now()))
+        missing.push_back(rank);
+    }
+    const char mayBegin = missing.empty();
+    for (int rank = 1; rank < member.size; ++rank)
+      sendAll(met.watched[size_t(rank)], &mayBegin, 1, Clock::now() + std::chrono::seconds(1));
+    if (!missing.empty())
+      give(named(missing) + " came to " + place + " and did not reach all other ranks");
+  }
+
   const Member &member;
   const std::atomic<int> &stop;
   double seconds;
+  Clock::duration allowed; // the same
   Clock::time_point end;
   std::string place;
   Hello own{};

@@ -56,8 +56,9 @@ private:
 /// All addresses of a host; none, and `error` says why.
 std::vector<Address> resolve(const std::string &host, int port, std::string &error);
 
-/// Listens at a port, 0 for any that is free: on this machine's loopback where that is all that `host` is, else on all
-/// its addresses. Not open, and `error` says why, where it cannot: `isTaken` where somebody else listens there.
+/// Listens at a port, 0 for any that is free: on the loopback where `host` says so ("localhost", "127.0.0.1", "::1"),
+/// else on all addresses. A machine's own name does not, though on that machine it may be one of the loopback. Not
+/// open, and `error` says why, where it cannot: `isTaken` where somebody else listens there.
 Socket listenFor(const std::string &host, int port, std::string &error, bool &isTaken);
 
 /// Not open, and `error` says why, where nobody answers until `end`.

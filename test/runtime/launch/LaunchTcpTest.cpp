@@ -410,8 +410,8 @@ TEST(LaunchTcp, WhoListensIsNotRankZero) {
     ;
   const Outcome outcome = run.end();
   EXPECT_EQ(outcome.codes, Codes{4});
-  EXPECT_EQ(outcome.error, "echelon: rank 1: who listens at localhost:" + std::to_string(run.port) +
-                               " is not rank 0 of this run: it cuts connections off\n");
+  EXPECT_EQ(outcome.error, "echelon: rank 1: what listened at localhost:" + std::to_string(run.port) +
+                               " cut the connection off: it is not rank 0 of this run, or rank 0 is gone\n");
 }
 
 TEST(LaunchTcp, StoreWithoutALauncher) {
