@@ -2,11 +2,10 @@
 #include "runtime/cuda/Check.h"
 #include "runtime/cuda/Transport.h"
 #include "runtime/launch/Fail.h"
+#include "runtime/launch/MachineNumber.h"
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <functional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -26,16 +25,6 @@ struct Place {
   auto key() const { return std::tuple(machine, std::string(device)); }
 };
 
-/// The same on all ranks of a machine, however many names it goes by.
-uint64_t machineNumber() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  char name[256] = {};
-  if (boot.empty() && gethostname(name, sizeof name - 1) == 0)
-    boot = name;
-  return std::hash<std::string>()(boot);
-}
-
 std::vector<Place> placesOf(runtime::Rank &host, const Place &own) {
   static_assert(std::is_trivially_copyable_v<Place>);
   std::vector<Place> all(static_cast<size_t>(host.size()));
@@ -50,8 +39,11 @@ int chooseDevice(runtime::Rank &host) {
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || devices == 0)
     runtime::fail(std::string("no GPU: ") + (error == cudaSuccess ? "there is none" : cudaGetErrorString(error)));
+  // A launcher that counts the ranks of a machine may have given each some of its devices by that number.
+  if (const int place = host.transport().localRank(); place >= 0)
+    return place % devices;
   Place own;
-  own.machine = machineNumber();
+  own.machine = runtime::machineNumber();
   const std::vector<Place> all = placesOf(host, own);
   const auto before = std::count_if(all.begin(), all.begin() + host.rank(),
                                     [&](const Place &other) { return other.machine == own.machine; });
@@ -60,7 +52,7 @@ int chooseDevice(runtime::Rank &host) {
 
 std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host) {
   Place own;
-  own.machine = machineNumber();
+  own.machine = runtime::machineNumber();
   own.process = getpid();
   int device = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");

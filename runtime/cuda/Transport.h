@@ -10,7 +10,8 @@
 
 namespace echelon::cuda {
 
-/// Which device a rank computes on: those of a machine take them in turn. Collective.
+/// Which device a rank computes on: those of a machine take them in turn, by the launcher's number where it gives one
+/// (LOCAL_RANK). Collective.
 int chooseDevice(runtime::Rank &host);
 
 /// One rank's end. All calls but abort() come from the rank's thread.

@@ -2,6 +2,7 @@
 // gets a part of it. Nothing blocks: what NCCL does not get done within the deadline ends the rank.
 #include "runtime/collectives/Collectives.h"
 #include "runtime/cuda/Check.h"
+#include "runtime/cuda/NcclSettings.h"
 #include "runtime/cuda/Transport.h"
 #include "runtime/launch/Fail.h"
 
@@ -94,6 +95,9 @@ NcclTransport::NcclTransport(runtime::Rank &host) : deadline(host.transport().de
   // which is the same on all ranks.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   runtime::Transport &transport = host.transport();
+  const auto isSet = [](const char *name) { return std::getenv(name) != nullptr; };
+  for (const std::string &line : setForNccl(ncclSettings(transport.networkInterface(), isSet)))
+    host.note(line);
   ncclUniqueId id{};
   if (host.rank() == 0)
     finish(nullptr, ncclGetUniqueId(&id), "ncclGetUniqueId", 0);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace echelon::runtime {
@@ -111,6 +112,10 @@ public:
     isReported[size_t(slot)] = true;
   }
 
+  /// A line for the run's log, once it is there; of rank 0 alone it is read.
+  void note(const std::string &line) { ownNotes.push_back(line); }
+  const std::vector<std::string> &notes() const { return ownNotes; }
+
   /// A gradient has been added to the sum of squares: the first after which the sum is not finite is remembered.
   void watch(const char *parameter, const double *sumOfSquares) {
     if (!brokenGradient && !std::isfinite(*sumOfSquares))
@@ -173,6 +178,7 @@ private:
   Laps *laps = nullptr; // where the program is profiled
   std::vector<double> reportedValue;
   std::vector<bool> isReported;
+  std::vector<std::string> ownNotes;
 };
 
 } // namespace echelon::runtime

@@ -18,7 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 
@@ -116,12 +116,16 @@ void Trainer::start() {
     profile.emplace(rank, last - first, options.threads);
   if (rank.rank() == 0) {
     const bool evaluatesFirst = first >= last || isAnyDue(first);
+    // mpirun gives it a terminal of its own, wherever it writes to.
+    const bool repaints = options.transport != "mpi" && !std::getenv("OMPI_COMM_WORLD_RANK");
     log.emplace(options.log, options.resume, first, std::max(first, last), program.samplesAStep(), evaluatesFirst,
-                options.transport != "mpi"); // mpirun gives it a terminal of its own, wherever it writes to
+                repaints);
     if (options.evaluateFrom.empty())
       log->begin(openingLines(program, prepared, first, last, options.transport));
     for (const std::string &note : prepared.notes)
       log->warn(note);
+    for (const std::string &note : rank.notes())
+      log->say(note);
     for (const Change &change : prepared.changes)
       log->change(first, change);
     if (prepared.hasSnapshot)
@@ -529,7 +533,7 @@ void Trainer::tellMemory() {
                              double(program.workBytes) * 1e-6, copied, beyondText);
   if (const size_t data = unpackedBytes())
     std::snprintf(line + length, sizeof(line) - size_t(length), "; unpacked data %.1f MB %s", double(data) * 1e-6,
-                  std::strcmp(rank.transport().name(), "mpi") == 0 ? "each" : "in all");
+                  rank.transport().isDirect() ? "in all" : "each");
   log->say(line);
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/cuda/Calls.h"
 #include "runtime/cuda/Copy.h"
 #include "runtime/launch/Launch.h"
+#include "runtime/transport/tcp/Socket.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,8 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 namespace echelon::cuda {
@@ -131,7 +134,37 @@ TEST(Collectives, ByNccl) {
 }
 
 // The emulated NCCL knows the ranks of one process alone; those of several go through the host.
-TEST(Collectives, ThroughTheHost) { onRanks("shm", everything); }
+TEST(Collectives, ThroughTheHost) {
+  onRanks("shm", everything);
+  onRanks("tcp", everything);
+}
+
+// A rank takes the device that its launcher's number among the ranks of a machine says.
+TEST(Collectives, DevicesByLocalRank) {
+  std::string error;
+  bool isTaken = false;
+  const int port = runtime::tcp::listenFor("127.0.0.1", 0, error, isTaken).own().port;
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.push_back(fork());
+    if (ranks.back() > 0)
+      continue;
+    for (const auto &[name, value] : std::vector<std::pair<const char *, int>>{
+             {"RANK", rank}, {"WORLD_SIZE", 4}, {"LOCAL_RANK", 3 - rank}, {"MASTER_PORT", port}})
+      setenv(name, std::to_string(value).c_str(), 1);
+    setenv("MASTER_ADDR", "localhost", 1);
+    _exit(onRanks("tcp", 30, [rank](Host &, Rank &) {
+      int device = -1;
+      cudaGetDevice(&device);
+      EXPECT_EQ(device, 3 - rank);
+    }));
+  }
+  for (const pid_t rank : ranks) {
+    int status = -1;
+    waitpid(rank, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
 
 /// A rank's own row lies where it is among the rows of all.
 void inPlace(Host &host, Rank &r) {

@@ -662,6 +662,15 @@ TEST_F(Run, Dump) {
   EXPECT_TRUE(fs::exists(folder + "/four/step-000002/after/w.npy"));
 }
 
+// What ranks note before there is a log is said in it, of rank 0 alone.
+TEST_F(Run, NotesOfRankZeroAreSaidOnce) {
+  Program program = linear::program(folder, 2, 1);
+  program.start = [](Rank &rank) { rank.note("a note of rank " + std::to_string(rank.rank())); };
+  ASSERT_EQ(run(program, {"--steps", "1", "--transport", "threads"}), 0) << messages;
+  EXPECT_NE(out.find("a note of rank 0\n"), std::string::npos) << out;
+  EXPECT_EQ(out.find("a note of rank 1"), std::string::npos) << out;
+}
+
 // Usage errors end with 2 and say what would be right; data errors with 4, before any rank starts.
 TEST_F(Run, UsageAndDataErrors) {
   const Program program = linear::program(folder, 2, 1);
