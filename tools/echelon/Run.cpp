@@ -52,6 +52,12 @@ std::string passedValue(const RunOptions &options, const std::string &name, cons
   return otherwise;
 }
 
+/// Whether torchrun, srun or mpirun has started this command, as one rank of many on who knows which machines.
+bool isOneOfMany(const RunOptions &options) {
+  return passedValue(options, "--transport") == "tcp" &&
+         (std::getenv("OMPI_COMM_WORLD_RANK") || std::getenv("SLURM_PROCID") || std::getenv("RANK"));
+}
+
 /// Why the command and the plan do not go together, told before anything is built; or it is reported of the spec.
 std::string refusal(const RunOptions &options, Compilation &compilation) {
   namespace fs = std::filesystem;
@@ -79,7 +85,8 @@ std::string refusal(const RunOptions &options, Compilation &compilation) {
     return "--log: there is no folder " + frontend::quoted(parent.string()) + "; make it first";
   if (from.empty()) // a snapshot is evaluated under any layout, here
     refuseElsewhere(compilation, options.hosts,
-                    passedValue(options, "--transport") == "mpi" && mayUseOthers(options.hosts));
+                    isOneOfMany(options) ||
+                        (passedValue(options, "--transport") == "mpi" && mayUseOthers(options.hosts)));
   return "";
 }
 
@@ -90,6 +97,11 @@ int run(RunOptions &options) {
   if (!options.hosts.empty() && transport != "mpi") {
     std::cerr << "echelon: --hosts names the machines of --transport mpi; the transport " << transport
               << " stays on this one\n";
+    return Usage;
+  }
+  if (passes(options, "--store") && transport != "tcp") {
+    std::cerr << "echelon: --store is where the ranks of --transport tcp meet; the transport " << transport
+              << (transport == "mpi" ? " finds its own way\n" : " stays on this machine\n");
     return Usage;
   }
   if (!options.hosts.empty() && access(options.hosts.c_str(), R_OK) != 0) {
@@ -127,7 +139,7 @@ int run(RunOptions &options) {
   if (compilation.wouldOverwrite(passedValue(options, "--log")))
     return Usage;
   const int64_t ranks = compilation.settings.ranks(), cores = runtime::coresOfThisProcess();
-  if (ranks > cores && options.hosts.empty())
+  if (ranks > cores && options.hosts.empty() && !isOneOfMany(options))
     std::cerr << "echelon: the mesh has " << ranks << " ranks, which take turns on "
               << (cores == 1 ? "the core" : "the " + std::to_string(cores) + " cores") << " of this machine; a mesh of "
               << cores << " gives each its own\n";
@@ -171,7 +183,7 @@ CLI::Option *pass(CLI::App *command, RunOptions &options, const char *name) {
 
 /// Options of every command that starts the program.
 void addProgramOptions(CLI::App *command, RunOptions &options) {
-  for (const char *name : {"--transport", "--deadline", "--threads", "--log"})
+  for (const char *name : {"--transport", "--store", "--deadline", "--threads", "--log"})
     pass(command, options, name);
   command->add_option("--hosts", options.hosts,
                       "with --transport mpi: a file of machines, one a line, as mpirun reads it");

@@ -21,8 +21,8 @@ void addVerify(CLI::App &app, int &exitCode) {
   CLI::Option *layouts = command->add_option("--layouts", options->randomLayouts, "so many random layouts as well (0)")
                              ->check(wholeFrom(0, "layouts"));
   command->add_option("--seed", options->seed, "of the first random layout (0)")->needs(layouts);
-  command->add_option("--transport", options->transport, "shm, threads, mpi, or each: the three in turn (threads)")
-      ->check(CLI::IsMember({"shm", "threads", "mpi", "each"}));
+  command->add_option("--transport", options->transport, "shm, threads, mpi, tcp, or each: the first three in turn (threads)")
+      ->check(CLI::IsMember({"shm", "threads", "mpi", "tcp", "each"}));
   command->add_flag(
       "--in-precision", options->isInPrecision,
       "in the spec's precision, and not in fp64: no result may be farther from fp64 than 4 times one rank's");

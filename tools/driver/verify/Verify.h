@@ -10,7 +10,7 @@ struct VerifyOptions : CompileOptions {
   uint64_t seed = 0;                 // of the first random layout
   std::vector<std::string> layouts;  // beside the spec's own, in the language; " in 2 micro batches" may follow
   bool isInPrecision = false;        // the spec's, and not fp64
-  std::string transport = "threads"; // or shm, mpi, or each: the three in turn
+  std::string transport = "threads"; // or shm, mpi, tcp, or each: the first three in turn
 };
 
 /// Prints a line a layout on standard output, and a last one that counts them. The exit code.
