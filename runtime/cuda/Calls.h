@@ -66,6 +66,24 @@ template <typename T> const double *add_squares(Rank &r, double *sum, const T *x
   return sum;
 }
 
+/// A gradient of a norm over many: x (n), and how often it counts.
+template <typename T> struct Watched {
+  const char *parameter;
+  const T *x;
+  int64_t n;
+  double weight = 1;
+};
+/// sum[0] += weight * sum of x[i]^2 of each. The first after which it is not finite is remembered.
+template <typename T> void add_squares(Rank &r, double *sum, std::initializer_list<Watched<T>> gradients) {
+  std::vector<Squared<T>> squared;
+  std::vector<const char *> parameters;
+  for (const Watched<T> &gradient : gradients) {
+    squared.push_back({gradient.x, gradient.n, gradient.weight});
+    parameters.push_back(gradient.parameter);
+  }
+  r.watch(sum, squared, parameters);
+}
+
 template <typename T, size_t N>
 void fill_random(Rank &r, T *y, const RandomKey &key, Distribution kind, double a, double b,
                  const SliceAxis (&axes)[N]) {

@@ -51,7 +51,94 @@ void run(Stream stream, double *sum, const T *x, int64_t n, double weight, bool 
   launch("sum of squares", add_parts, cover_blocks(1, 1024), stream, to, in(scratch, used), used, weight, adds);
 }
 
+//===-- of many tensors ------------------------------------------------------------------------------------------===//
+
+/// A block of kThreads threads adds up this many elements for each of them.
+constexpr int kOfThread = 64;
+template <typename T> using Table = Tensors<kOfThread, const T>;
+
+/// Block b: the squares of its piece of a tensor, into sums[b].
+template <typename T> __global__ void sum_squares_each(const Table<T> tensors, double *sums) {
+  __shared__ double parts[32];
+  const ByBlock by(parts);
+  const auto [x, n, begin] = tensors.of_block();
+  double sum = 0;
+  auto add = [&](int64_t, const auto &pack) {
+    UNROLL for (const T &element : pack.at) {
+      const double v = static_cast<Wide<T>>(element);
+      sum += v * v;
+    }
+  };
+  const int64_t length = min(Table<T>::kOfBlock, n - begin);
+  if (length % kPack<T> == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0)
+    over_packs<kPack<T>>(by, x + begin, length, add);
+  else
+    over_packs<1>(by, x + begin, length, add);
+  sum = by.sum(sum);
+  if (by.rank() == 0)
+    sums[blockIdx.x] = sum;
+}
+
+/// Where each tensor's sums begin, one past the last's, and how often each counts.
+template <int most> struct Shares {
+  int32_t begin[most + 1];
+  double weight[most];
+  int32_t count;
+};
+
+/// A warp for each tensor adds up its sums; then one thread adds these, tensor by tensor.
+template <int most>
+__global__ void __launch_bounds__(1024)
+    add_shares(double *to, const double *sums, const Shares<most> shares, Health *health, int32_t place) {
+  __shared__ double ofTensor[most];
+  for (int t = warp(); t < shares.count; t += warps()) {
+    double sum = 0;
+    for (int i = shares.begin[t] + lane(); i < shares.begin[t + 1]; i += 32)
+      sum += sums[i];
+    sum = warp_sum(sum) * shares.weight[t];
+    if (lane() == 0)
+      ofTensor[t] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x > 0)
+    return;
+  double sum = *to;
+  for (int t = 0; t < shares.count; ++t) {
+    sum += ofTensor[t];
+    if (health->firstBroken == 0 && !(sum - sum == 0))
+      health->firstBroken = place + t;
+  }
+  *to = sum;
+}
+
 } // namespace
+
+template <typename T> int64_t squares_scratch(const std::vector<Squared<T>> &all) {
+  int64_t blocks = 0;
+  for (const Squared<T> &one : all)
+    blocks += (one.n + Table<T>::kOfBlock - 1) / Table<T>::kOfBlock;
+  return blocks;
+}
+
+template <typename T>
+void add_squares(Stream stream, double *sum, const std::vector<Squared<T>> &all, Health *health, int32_t place,
+                 double *scratch) {
+  constexpr int most = Table<T>::kMost;
+  for (size_t begin = 0; begin < all.size(); begin += most) {
+    Table<T> table;
+    Shares<most> shares{};
+    for (size_t i = begin; i < std::min(begin + most, all.size()); ++i) {
+      table.add({all[i].x, all[i].n});
+      shares.weight[shares.count] = all[i].weight;
+      shares.begin[++shares.count] = static_cast<int32_t>(table.blocks());
+    }
+    const int64_t blocks = table.blocks();
+    if (blocks > 0)
+      launch("squares of gradients", sum_squares_each<T>, cover_blocks(blocks), stream, table, out(scratch, blocks));
+    launch("sum of squares", add_shares<most>, cover_blocks(1, 1024), stream, inout(sum, 1), in(scratch, blocks),
+           shares, inout(health, 1), place + static_cast<int32_t>(begin));
+  }
+}
 
 template <typename T> void sum_of_squares(Stream stream, double *sum, const T *x, int64_t n, double *scratch) {
   run(stream, sum, x, n, 1, false, scratch);
@@ -64,7 +151,9 @@ void add_squares(Stream stream, double *sum, const T *x, int64_t n, double weigh
 
 #define INSTANTIATE(T)                                                                                                 \
   template void sum_of_squares<T>(Stream, double *, const T *, int64_t, double *);                                     \
-  template void add_squares<T>(Stream, double *, const T *, int64_t, double, double *);
+  template void add_squares<T>(Stream, double *, const T *, int64_t, double, double *);                                \
+  template void add_squares<T>(Stream, double *, const std::vector<Squared<T>> &, Health *, int32_t, double *);        \
+  template int64_t squares_scratch<T>(const std::vector<Squared<T>> &);
 INSTANTIATE(float)
 INSTANTIATE(double)
 INSTANTIATE(bf16)

@@ -106,6 +106,20 @@ void Rank::watch(const char *parameter, const double *sumOfSquares) {
          static_cast<int32_t>(watched.size()));
 }
 
+template <typename T>
+void Rank::watch(double *sum, const std::vector<Squared<T>> &gradients, const std::vector<const char *> &parameters) {
+  const auto place = static_cast<int32_t>(watched.size()) + 1;
+  watched.insert(watched.end(), parameters.begin(), parameters.end());
+  add_squares(stream, sum, gradients, healthOnDevice, place, scratch<double>(squares_scratch(gradients)));
+}
+#define INSTANTIATE(T)                                                                                                 \
+  template void Rank::watch(double *, const std::vector<Squared<T>> &, const std::vector<const char *> &);
+INSTANTIATE(float)
+INSTANTIATE(double)
+INSTANTIATE(bf16)
+INSTANTIATE(fp16)
+#undef INSTANTIATE
+
 void Rank::lap(size_t entry) {
   if (host.counted())
     laps->lap(entry);

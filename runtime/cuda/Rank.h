@@ -5,6 +5,7 @@
 // it reports comes back. The host waits there, once; within a step it does not read the device.
 #pragma once
 #include "runtime/cuda/Collectives.h"
+#include "runtime/cuda/Finite.h"
 #include "runtime/cuda/Gemm.h"
 #include "runtime/cuda/LapTimer.h"
 #include "runtime/cuda/Random.h"
@@ -20,12 +21,6 @@ namespace echelon::cuda {
 
 using Host = runtime::Rank;
 using runtime::Stack;
-
-/// What a step finds of its own health. Kernels of the update do nothing once it is broken.
-struct Health {
-  int32_t isBroken;    // a loss or the norm is not finite
-  int32_t firstBroken; // one past the place of the first gradient that is not finite, in the order of watch(); 0: none
-};
 
 /// The key of a random statement, whose step the device reads.
 struct RandomKey {
@@ -66,6 +61,9 @@ public:
   void lap(size_t entry);
   /// A gradient has been added to the sum of squares: the first after which the sum is not finite is remembered.
   void watch(const char *parameter, const double *sumOfSquares);
+  /// The same of several gradients, in their order.
+  template <typename T>
+  void watch(double *sum, const std::vector<Squared<T>> &gradients, const std::vector<const char *> &parameters);
 
   void takeState() override;
   void showState() override;

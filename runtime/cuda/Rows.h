@@ -2,7 +2,7 @@
 // double, in an order that depends on sizes alone: they repeat bit for bit. Memory bounds these kernels, and the
 // devices meant add doubles at half the rate of floats.
 #pragma once
-#include "runtime/cuda/Device.h"
+#include "runtime/cuda/Pack.h"
 
 #include <initializer_list>
 #include <limits>
@@ -13,26 +13,6 @@ namespace echelon::cuda {
 template <typename T> using Total = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 
 //===-- packs ----------------------------------------------------------------------------------------------------===//
-
-/// k neighbouring elements, moved at once.
-template <typename T, int k> struct alignas(sizeof(T) * k) Pack {
-  T at[k];
-};
-/// How many elements of T are 16 bytes.
-template <typename T> constexpr int kPack = 16 / static_cast<int>(sizeof(T));
-
-template <int k, typename T> DEVICE Pack<T, k> load(const T *from) {
-  return *reinterpret_cast<const Pack<T, k> *>(from);
-}
-template <int k, typename T> DEVICE void store(T *to, const Pack<T, k> &pack) {
-#ifdef __CUDACC__
-  if constexpr (sizeof pack == 16) { // in loops nvcc would cut it into elements
-    __stwb(reinterpret_cast<uint4 *>(to), __builtin_bit_cast(uint4, pack));
-    return;
-  }
-#endif
-  *reinterpret_cast<Pack<T, k> *>(to) = pack;
-}
 
 /// Whether rows of n elements of T, one after the other from these places on, are whole packs.
 template <typename T> bool arePacks(int64_t n, std::initializer_list<const T *> rows) {

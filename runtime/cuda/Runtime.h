@@ -7,10 +7,12 @@
 #include "runtime/cuda/Device.h"
 #include "runtime/cuda/Normalize.h"
 #include "runtime/cuda/Orthogonalize.h"
+#include "runtime/cuda/Pack.h"
 #include "runtime/cuda/Pool.h"
 #include "runtime/cuda/Reduce.h"
 #include "runtime/cuda/Scan.h"
 #include "runtime/cuda/Softmax.h"
+#include "runtime/cuda/Tensors.h"
 #include "runtime/kernels/Elementwise.h"
 #include "runtime/program/Program.h"
 
