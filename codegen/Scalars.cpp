@@ -14,6 +14,11 @@ std::string codegen::variableName(Value v) {
 }
 
 std::string ScalarPrinter::place(Value buffer, ValueRange indices, ArrayRef<int64_t> strides) {
+  const std::string at = index(buffer, indices, strides);
+  return at.empty() ? printer.element(buffer) : printer.name(buffer) + "[" + at + "]";
+}
+
+std::string ScalarPrinter::index(Value buffer, ValueRange indices, ArrayRef<int64_t> strides) {
   std::string index;
   for (auto [position, stride] : llvm::zip(indices, strides)) {
     index += (index.empty() ? "" : " + ") + variableName(position);
@@ -22,7 +27,7 @@ std::string ScalarPrinter::place(Value buffer, ValueRange indices, ArrayRef<int6
     auto axes = rt::axesWithin(buffer, stride); // a stride by the names of the axes inside of it
     index += " * " + (axes ? printer.size(*axes) : std::to_string(stride));
   }
-  return index.empty() ? printer.element(buffer) : printer.name(buffer) + "[" + index + "]";
+  return index;
 }
 
 Expression ScalarPrinter::expressionOf(rt::LoadOp op) {
@@ -36,7 +41,7 @@ Expression ScalarPrinter::expressionOf(rt::LiteralOp op) {
 }
 
 Expression ScalarPrinter::expressionOf(rt::PositionOp op) {
-  std::string text = op.getIndex() ? variableName(op.getIndex()) : "0";
+  std::string text = op.getIndex() ? position(op.getIndex()) : "0";
   if (op.getOffset())
     text = op.getIndex() ? printer.name(op.getOffset()) + " + " + text : printer.name(op.getOffset());
   return {"static_cast<int32_t>(" + text + ")", 9};

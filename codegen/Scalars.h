@@ -23,7 +23,11 @@ protected:
   void spell(rt::StoreOp op);
   /// A value where it is used: its name, or else what computes it.
   Expression expression(mlir::Value value);
-  std::string place(mlir::Value buffer, mlir::ValueRange indices, llvm::ArrayRef<int64_t> strides);
+  virtual std::string place(mlir::Value buffer, mlir::ValueRange indices, llvm::ArrayRef<int64_t> strides);
+  /// "b * hidden + h"; empty of the first element.
+  std::string index(mlir::Value buffer, mlir::ValueRange indices, llvm::ArrayRef<int64_t> strides);
+  /// The position of a loop, as a number.
+  virtual std::string position(mlir::Value value) { return variableName(value); }
 
   Printer &printer;
 

@@ -593,7 +593,9 @@ def MakeKernels : EchelonPass<"rt-make-kernels"> {
       } {rt.name = ["b", "h", "y", "x", "w", "at", "row"]}
     }
     ```
-    In place of rt-make-loops. What comes after the report of the gradients' norm is `guarded`.
+    In place of rt-make-loops. What comes after the report of the gradients' norm is `guarded`. `rt.pack = 4` on a kernel:
+    a thread has 4 elements, which move in 16 bytes. Rules of one name with the same numbers, and squares of one norm, are
+    together in an rt.together: one launch.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

@@ -3,6 +3,7 @@
 #include "codegen/Kernels.h"
 #include "codegen/cuda/Kernels.h"
 #include "ir/ech/SourcePlace.h"
+#include "ir/rt/Together.h"
 #include "passes/Identifier.h"
 #include "passes/LocalNames.h"
 
@@ -82,32 +83,22 @@ std::string Cuda::entry(StringRef function, bool takesRate) const {
 //===- calls -----------------------------------------------------------------------------------------------------===//
 
 void Cuda::kernel(Operation *op, Printer &printer) {
+  if (auto together = dyn_cast<rt::TogetherOp>(op)) {
+    Block &body = together.getBody().front();
+    if (isa<rt::InvokeOp>(body.front()))
+      return cuda::printUpdate(llvm::to_vector(body.getOps<rt::InvokeOp>()), *this, printer);
+    return cuda::printSquares(llvm::to_vector(body.getOps<rt::AddSquaresOp>()), printer);
+  }
   const Call made = callOf(op, printer, "r");
   printer.call(op, made.function, made.arguments);
 }
 
 void Cuda::nest(rt::FusedOp op, Printer &printer) {
   for (auto kernel : op.getLoops().getOps<rt::KernelOp>())
-    cuda::printLaunch(op, kernel, kernel.getOperands(), *this, printer);
+    cuda::printLaunch(op, kernel, *this, printer);
 }
 
-void Cuda::invoke(rt::InvokeOp op, Printer &printer) {
-  rt::FunctionOp rule = op.function();
-  auto nest = *rule.getBody().getOps<rt::FusedOp>().begin();
-  auto kernel = *nest.getLoops().getOps<rt::KernelOp>().begin();
-  // its arguments stand for what it is invoked on; its length is none of the operands
-  SmallVector<Value> given;
-  for (Value operand : kernel.getOperands()) {
-    size_t at = 0;
-    for (Value argument : rule.getBody().getArguments()) {
-      if (argument == operand)
-        break;
-      at += !argument.getType().isIndex();
-    }
-    given.push_back(op.getOperands()[at]);
-  }
-  cuda::printLaunch(op, kernel, given, *this, printer);
-}
+void Cuda::invoke(rt::InvokeOp op, Printer &printer) { cuda::printUpdate(op, *this, printer); }
 
 void Cuda::report(rt::ReportOp op, Printer &printer) {
   const std::string place = ech::sourcePlace(op.getLoc());

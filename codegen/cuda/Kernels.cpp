@@ -1,71 +1,16 @@
 #include "codegen/cuda/Kernels.h"
 #include "codegen/Scalars.h"
-#include "codegen/Text.h"
-#include "passes/LocalNames.h"
+#include "codegen/cuda/Positions.h"
+#include "ir/rt/Together.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::codegen;
+using cuda::Axes;
+using cuda::Positions;
 
 namespace {
-using Axes = SmallVector<ech::Axis>;
-
-/// Loops of a kernel, summed ones or the others, and the one index that they are made of.
-class Positions {
-public:
-  Positions(rt::KernelOp kernel, bool areSummed, Printer &printer) : printer(printer) {
-    for (auto [i, size] : llvm::enumerate(kernel.getSizes().getAsRange<rt::SizeAttr>()))
-      if (kernel.getSummed()[i] == areSummed) {
-        names.push_back(nameOf(kernel.getBody().getArgument(i)));
-        sizes.push_back(Axes(size.getAxes()));
-      }
-  }
-  bool empty() const { return names.empty(); }
-  /// The index itself, where one loop is all that there is.
-  std::string index(StringRef otherwise) const { return names.size() == 1 ? names[0] : otherwise.str(); }
-  std::string count() const { return product(0, sizes.size()); }
-  /// The sizes of loops [from, to).
-  std::string product(size_t from, size_t to) const {
-    Axes all;
-    for (size_t i = from; i < to; ++i)
-      llvm::append_range(all, sizes[i]);
-    return printer.size(all);
-  }
-  int64_t number() const {
-    int64_t product = 1;
-    for (const Axes &axes : sizes)
-      for (const ech::Axis &axis : axes)
-        product *= axis.size;
-    return product;
-  }
-  /// `const int64_t i = at / seq, j = at % seq;` of the first `loops` ones.
-  void declare(StringRef index, size_t loops) const {
-    if (loops == 0 || (loops == 1 && index == names[0]))
-      return;
-    SmallVector<std::string> parts;
-    for (size_t i = 0; i < loops; ++i) {
-      std::string text = index.str();
-      if (i + 1 < loops) {
-        const std::string inner = product(i + 1, loops);
-        text += " / " + (StringRef(inner).contains(' ') ? "(" + inner + ")" : inner);
-      }
-      if (i > 0) {
-        const std::string own = product(i, i + 1);
-        text += " % " + (StringRef(own).contains(' ') ? "(" + own + ")" : own);
-      }
-      parts.push_back(names[i] + " = " + text);
-    }
-    printer.line("const int64_t " + llvm::join(parts, ", ") + ";");
-  }
-
-  SmallVector<std::string> names;
-  SmallVector<Axes> sizes;
-
-private:
-  Printer &printer;
-};
-
 class KernelPrinter : ScalarPrinter {
 public:
   KernelPrinter(rt::KernelOp kernel, const Cuda &cuda, Printer &printer)
@@ -76,8 +21,11 @@ public:
 private:
   using ScalarPrinter::spell;
   Expression number(Value value) override;
+  std::string place(Value buffer, ValueRange indices, ArrayRef<int64_t> strides) override;
+  std::string position(Value value) override;
   SmallVector<std::string> parameters();
   void elements();
+  void packs();
   void rows();
   void columns();
   void declareSums(bool byColumns);
@@ -98,13 +46,26 @@ private:
     return sum.getWide() ? "double" : rt::storedAs(rt::buffer(sum.getBuffer()).getElement()).str();
   }
   static std::string partsOf(rt::SumOp sum) { return sum.getWide() ? "wide_parts" : "parts"; }
-  /// What the pass calls an index: the last names but one and the last.
-  std::string indexName(unsigned fromEnd) {
+  /// What the pass calls an index, or a pack: names after those of the block arguments.
+  std::string extraName(size_t i) {
     auto names = kernel->getAttrOfType<ArrayAttr>(rt::kName);
-    return cast<StringAttr>(names[names.size() - fromEnd]).str();
+    return cast<StringAttr>(names[kernel.getBody().getNumArguments() + i]).str();
   }
-  std::string at() { return indexName(2); }
-  std::string row() { return indexName(1); }
+  std::string at() { return extraName(0); }
+  std::string row() { return extraName(1); }
+  std::string inPack() { return extraName(2); }
+  std::string packName(Value buffer) {
+    return extraName(3 + cast<BlockArgument>(buffer).getArgNumber() - kernel.getSizes().size());
+  }
+  std::string pack() { return std::to_string(rt::packOf(kernel)); }
+  bool hasPack() { return rt::packOf(kernel) > 1; }
+  bool isPacked(ValueRange indices) { return hasPack() && rt::walksInnermost(kernel, indices); }
+  /// Where a pack begins in memory, and in a row of any length how many elements are left of it.
+  std::string packAt(Value buffer, ValueRange indices, ArrayRef<int64_t> strides) {
+    return printer.name(buffer) + " + " + index(buffer, indices, strides);
+  }
+  std::string restOfRow() { return isRule() ? ", " + kept.count() + " - " + kept.names[0] : ""; }
+  bool isRule() { return cuda::isRow(kernel.getSizes()); }
 
   rt::KernelOp kernel;
   const Cuda &cuda;
@@ -121,6 +82,16 @@ Expression KernelPrinter::number(Value value) {
   return {nameOf(value), 9};
 }
 
+/// An element of the pack that the thread has, where the innermost loop walks the buffer.
+std::string KernelPrinter::place(Value buffer, ValueRange indices, ArrayRef<int64_t> strides) {
+  return isPacked(indices) ? packName(buffer) + "[" + inPack() + "]" : ScalarPrinter::place(buffer, indices, strides);
+}
+
+std::string KernelPrinter::position(Value value) {
+  const std::string name = variableName(value);
+  return isPacked(value) ? name + " + " + inPack() : name;
+}
+
 /// The types and names of what a kernel is given, in the order of its launch.
 SmallVector<std::string> KernelPrinter::parameters() {
   SmallVector<std::string> all;
@@ -132,22 +103,25 @@ SmallVector<std::string> KernelPrinter::parameters() {
       written.insert(sum.getBuffer());
   }
   bool readsNumbers = false;
+  std::string rows; // of a tensor, where the kernel is given many
   for (BlockArgument argument : kernel.getBody().getArguments().drop_front(kernel.getSizes().size())) {
     Value given = kernel.operandOf(argument);
     const std::string name = nameOf(argument);
-    if (auto buffer = dyn_cast<rt::Buffer>(argument.getType()))
-      all.push_back((written.contains(argument) ? "" : "const ") + rt::storedAs(buffer.getElement()).str() + " *" +
-                    name);
-    else if (Cuda::isOfStep(given))
+    if (auto buffer = dyn_cast<rt::Buffer>(argument.getType())) {
+      const std::string type = (written.contains(argument) ? "" : "const ") + rt::storedAs(buffer.getElement()).str();
+      if (isRule())
+        rows += ", " + type;
+      else
+        all.push_back(type + " *" + name);
+    } else if (Cuda::isOfStep(given))
       readsNumbers = true;
     else if (isa<BlockArgument>(given) && !given.getType().isIndex())
       all.push_back("const " + rt::storedAs(given.getType()).str() + " *" + name);
     else
       all.push_back((given.getType().isIndex() ? "int64_t " : "double ") + name);
   }
-  for (const Axes &axes : kept.sizes)
-    if (axes.size() == 1 && axes[0].size == rt::kAnyLength)
-      all.push_back("int64_t " + printer.size(axes));
+  if (isRule())
+    all.insert(all.begin(), "const Tensors<" + std::to_string(rt::packOf(kernel)) + rows + "> tensors");
   if (readsNumbers)
     all.push_back("const Numbers *now");
   if (kernel.getGuarded())
@@ -192,14 +166,54 @@ void KernelPrinter::elements() {
   if (kept.empty()) {
     printer.line("if (gpu::element() > 0)");
     printer.line("  return;");
+  } else if (isRule()) {
+    SmallVector<std::string> names;
+    for (BlockArgument argument : kernel.getBody().getArguments())
+      if (isa<rt::Buffer>(argument.getType()))
+        names.push_back(nameOf(argument));
+    printer.line("const auto [" + llvm::join(names, ", ") + ", " + kept.count() + ", " + kept.names[0] +
+                 "] = tensors.of_thread();");
   } else {
+    printer.line("const int64_t " + kept.index(at()) + " = gpu::element()" + (hasPack() ? " * " + pack() : "") + ";");
+  }
+  if (!kept.empty()) {
     const std::string index = kept.index(at());
-    printer.line("const int64_t " + index + " = gpu::element();");
     printer.line("if (" + index + " >= " + kept.count() + ")");
     printer.line("  return;");
     kept.declare(index, kept.names.size());
   }
+  hasPack() ? packs() : points();
+}
+
+/// Loads packs, does what the kernel does at each of their points, and stores packs.
+void KernelPrinter::packs() {
+  SmallVector<rt::StoreOp> stores; // the first to each buffer
+  DenseSet<Value> loaded, stored;
+  for (auto store : kernel.getBody().getOps<rt::StoreOp>())
+    if (stored.insert(store.getBuffer()).second)
+      stores.push_back(store);
+  auto load = [&](auto op) {
+    if (!isPacked(op.getIndices()) || !loaded.insert(op.getBuffer()).second)
+      return;
+    printer.assign((stored.contains(op.getBuffer()) ? "auto " : "const auto ") + packName(op.getBuffer()), "=",
+                   "gpu::load<" + pack() + ">(" + packAt(op.getBuffer(), op.getIndices(), op.getStrides()) +
+                       restOfRow() + ")");
+  };
+  for (Operation &op : kernel.getBody().front())
+    if (auto read = dyn_cast<rt::LoadOp>(op))
+      load(read);
+    else if (auto store = dyn_cast<rt::StoreOp>(op); store && store.getAdds())
+      load(store);
+  for (rt::StoreOp store : stores)
+    if (!loaded.contains(store.getBuffer()))
+      printer.line("gpu::Pack<" + rt::storedAs(rt::buffer(store.getBuffer()).getElement()) + ", " + pack() + "> " +
+                   packName(store.getBuffer()) + ";");
+  printer.open("UNROLL for (int " + inPack() + " = 0; " + inPack() + " < " + pack() + "; ++" + inPack() + ") {");
   points();
+  printer.close();
+  for (rt::StoreOp store : stores)
+    printer.line("gpu::store(" + packAt(store.getBuffer(), store.getIndices(), store.getStrides()) + ", " +
+                 packName(store.getBuffer()) + restOfRow() + ");");
 }
 
 void KernelPrinter::declareSums(bool byColumns) {
@@ -272,79 +286,8 @@ void KernelPrinter::columns() {
   printer.close();
   finishSums("gpu::column_sum", "gpu::warp() == 0 && " + column + " < " + columns);
 }
-
-/// How far the elements of a buffer reach from its first.
-std::string extentOf(Value value, Printer &printer) {
-  rt::Buffer type = rt::buffer(value);
-  return type.isDense() ? printer.size(type.getAxes()) : std::to_string(type.extent());
-}
-
-/// As many threads as a row has work for.
-int64_t threadsFor(int64_t terms) { return terms <= 128 ? 32 : terms <= 512 ? 128 : terms <= 8192 ? 256 : 1024; }
-
-std::string shapeOf(rt::KernelOp kernel, StringRef length, Printer &printer) {
-  Positions kept(kernel, false, printer), summed(kernel, true, printer);
-  if (!kernel.sums())
-    return kept.empty() ? "cover(1, 32)" : "cover(" + (length.empty() ? kept.count() : length.str()) + ")";
-  if (kernel.sumsInnermost())
-    return "cover_blocks(" + (kept.empty() ? "1" : kept.count()) + ", " + std::to_string(threadsFor(summed.number())) +
-           ")";
-  const size_t last = kept.names.size() - 1;
-  return "cover_columns(" + (last ? kept.product(0, last) : "1") + ", " + kept.product(last, last + 1) + ", " +
-         summed.count() + ")";
-}
 } // namespace
 
 void cuda::printKernel(rt::KernelOp kernel, const Cuda &cuda, Printer &printer) {
   KernelPrinter(kernel, cuda, printer).print();
-}
-
-void cuda::printLaunch(Operation *at, rt::KernelOp kernel, ValueRange given, const Cuda &cuda, Printer &printer) {
-  DenseSet<Value> written, read;
-  for (Operation &op : kernel.getBody().front()) {
-    if (auto store = dyn_cast<rt::StoreOp>(op)) {
-      written.insert(store.getBuffer());
-      if (store.getAdds())
-        read.insert(store.getBuffer());
-    } else if (auto sum = dyn_cast<rt::SumOp>(op)) {
-      written.insert(sum.getBuffer());
-      if (sum.getAdds())
-        read.insert(sum.getBuffer());
-    } else if (auto load = dyn_cast<rt::LoadOp>(op)) {
-      read.insert(load.getBuffer());
-    }
-  }
-  SmallVector<std::string> arguments;
-  std::string length; // of the rows that a rule is given
-  bool readsNumbers = false;
-  for (auto [argument, value] :
-       llvm::zip(kernel.getBody().getArguments().drop_front(kernel.getSizes().size()), given)) {
-    if (isa<rt::Buffer>(argument.getType())) {
-      const char *use = !written.contains(argument) ? "in" : read.contains(argument) ? "inout" : "out";
-      const std::string extent = extentOf(value, printer);
-      arguments.push_back(std::string(use) + "(" + printer.name(value) + ", " + extent + ")");
-      if (rt::buffer(argument).getAxes().size() == 1 && rt::buffer(argument).getAxes()[0].size == rt::kAnyLength)
-        length = extent;
-    } else if (Cuda::isOfStep(kernel.operandOf(argument))) {
-      readsNumbers = true;
-    } else if (isa<rt::Buffer>(value.getType())) {
-      arguments.push_back("in(" + printer.name(value) + ", 1)");
-    } else if (Cuda::isOfStep(value)) {
-      printer.begin("const Numbers *now = r.numbers<Numbers>();");
-      arguments.push_back(("in(&now->" + cuda.nameOf(value.getDefiningOp<rt::NumberOp>()) + ", 1)").str());
-    } else {
-      arguments.push_back(printer.name(value));
-    }
-  }
-  if (!length.empty())
-    arguments.push_back(length);
-  if (readsNumbers) {
-    printer.begin("const Numbers *now = r.numbers<Numbers>();");
-    arguments.push_back("in(now, 1)");
-  }
-  if (kernel.getGuarded())
-    arguments.push_back("in(r.health(), 1)");
-  SmallVector<std::string> all{quoted(kernel.getName()), kernel.getName().str(), shapeOf(kernel, length, printer), "r"};
-  llvm::append_range(all, arguments);
-  printer.call(at, "launch", all);
 }

@@ -1,5 +1,6 @@
 // The dialect itself, its types' spelling, and the operations that are structure only.
 #include "ir/rt/Rt.h"
+#include "ir/rt/Together.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -61,6 +62,7 @@ void RtDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/rt/RtOps.cpp.inc"
       >();
+  addOperations<TogetherOp>();
 }
 
 //===- buffers ---------------------------------------------------------------------------------------------------===//
@@ -376,6 +378,9 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   if (name == kName)
     return check(isa<FunctionOp, KernelOp>(op) ? isTexts() : isa<StringAttr>(value),
                  "a name, or those of the arguments of a function or kernel");
+  if (name == kPack)
+    return check(isa<KernelOp>(op) && isa<IntegerAttr>(value) && !cast<KernelOp>(op).sums(),
+                 "a number of elements, on a kernel that sums over nothing");
   if (name == kStateBytes || name == kInputBytes || name == kWorkBytes)
     return check(isa<ModuleOp>(op) && isa<IntegerAttr>(value), "a number of bytes, on the module");
   return op->emitOpError() << "has an attribute " << name << ", which no pass says (ir/rt/Rt.h)";

@@ -6,11 +6,16 @@
 //    a kernel over its own loops, after the others, since it may lie where these read.
 // 3. What a thread reads in a place that it writes it reads first.
 // 4. A value that is used more than once is a variable with a name; all others are where they are used.
-// 5. Kernels that do the same have one name: a program has them once.
+// 5. A thread of an element-wise kernel has a pack of neighbours where memory allows it (ChoosePack).
+// 6. Kernels that do the same have one name: a program has them once.
+// 7. Rules of the update, and squares of a norm, that one launch can do are together (GroupUpdates).
 //
 //   y[b, h] = x[b, h] * g[h]; s[h] = sum over b of x[b, h]     one kernel, summed [true, false], with both
+#include "ir/rt/Together.h"
 #include "passes/Nest.h"
 #include "passes/Passes.h"
+#include "passes/cuda/ChoosePack.h"
+#include "passes/cuda/GroupUpdates.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 
@@ -193,7 +198,6 @@ void KernelMaker::close(Block &made, ArrayRef<size_t> at, const Moves &summed, c
   auto kernel = rt::KernelOp::create(b, op.getLoc(), b.getStringAttr(bufferName(buffers[0]) + "_kernel"),
                                      b.getArrayAttr(sizes), b.getDenseBoolArrayAttr(isSummed), buffers, numbers,
                                      isGuarded ? b.getUnitAttr() : UnitAttr());
-  kernel->setAttr(rt::kName, b.getArrayAttr(called));
   Block &body = kernel.getBody().emplaceBlock();
   for (BlockArgument position : made.getArguments())
     position.replaceAllUsesWith(body.addArgument(position.getType(), loc));
@@ -206,6 +210,13 @@ void KernelMaker::close(Block &made, ArrayRef<size_t> at, const Moves &summed, c
         other.replaceUsesWithIf(argument, isInside);
   }
   body.getOperations().splice(body.end(), made.getOperations());
+  if (const int64_t pack = choosePack(kernel); pack > 1) {
+    kernel->setAttr(rt::kPack, b.getI64IntegerAttr(pack));
+    called.push_back(b.getStringAttr(names.loopName("")));
+    for (Value buffer : buffers)
+      called.push_back(b.getStringAttr(names.local(bufferName(buffer) + "_pack")));
+  }
+  kernel->setAttr(rt::kName, b.getArrayAttr(called));
 }
 
 struct MakeKernels : echelon::impl::MakeKernelsBase<MakeKernels> {
@@ -213,6 +224,7 @@ struct MakeKernels : echelon::impl::MakeKernelsBase<MakeKernels> {
     LocalNames local(getOperation());
     for (auto function : getOperation().getOps<rt::FunctionOp>()) {
       const bool isRule = function.getBody().getNumArguments() > 0;
+      groupUpdates(function);
       bool isGuarded = isRule;
       // kernels of one nest after the other, in the order of the program
       function.walk<WalkOrder::PreOrder>([&](Operation *op) {

@@ -136,138 +136,212 @@ Numbers numbers(const Host &r, double lr) {
   return now;
 }
 
-__global__ void adamw(float *m, float *v, float *w, const float *d_w, const float *scale, const float *kept,
-                      const float *v_root, const float *rate, int64_t n, const Health *health) {
+__global__ void adamw(const Tensors<4, float, float, float, const float> tensors, const float *scale, const float *kept,
+                      const float *v_root, const float *rate, const Health *health) {
   if (health->isBroken)
     return;
-  const int64_t i = gpu::element();
+  const auto [m, v, w, d_w, n, i] = tensors.of_thread();
   if (i >= n)
     return;
-  const float m_before = m[i];
-  const float v_before = v[i];
-  const float w_before = w[i];
-  const float g = d_w[i] * scale[0];
-  const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
-  const float next_v = v_before * 0.95f + g * g * 0.050000000000000044f;
-  m[i] = next_m;
-  v[i] = next_v;
-  w[i] = w_before * kept[0] - next_m / (math::sqrt(next_v) / v_root[0] + 1e-08f) * rate[0];
+  auto m_pack = gpu::load<4>(m + i, n - i);
+  auto v_pack = gpu::load<4>(v + i, n - i);
+  auto w_pack = gpu::load<4>(w + i, n - i);
+  const auto d_w_pack = gpu::load<4>(d_w + i, n - i);
+  UNROLL for (int j = 0; j < 4; ++j) {
+    const float m_before = m_pack[j];
+    const float v_before = v_pack[j];
+    const float w_before = w_pack[j];
+    const float g = d_w_pack[j] * scale[0];
+    const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
+    const float next_v = v_before * 0.95f + g * g * 0.050000000000000044f;
+    m_pack[j] = next_m;
+    v_pack[j] = next_v;
+    w_pack[j] = w_before * kept[0] - next_m / (math::sqrt(next_v) / v_root[0] + 1e-08f) * rate[0];
+  }
+  gpu::store(m + i, m_pack, n - i);
+  gpu::store(v + i, v_pack, n - i);
+  gpu::store(w + i, w_pack, n - i);
 }
 
-__global__ void adamw_without_decay(float *m, float *v, float *w, const float *d_w, const float *scale,
-                                    const float *v_root, const float *rate, int64_t n, const Health *health) {
+__global__ void adamw_without_decay(const Tensors<4, float, float, float, const float> tensors, const float *scale,
+                                    const float *v_root, const float *rate, const Health *health) {
   if (health->isBroken)
     return;
-  const int64_t i = gpu::element();
+  const auto [m, v, w, d_w, n, i] = tensors.of_thread();
   if (i >= n)
     return;
-  const float m_before = m[i];
-  const float v_before = v[i];
-  const float w_before = w[i];
-  const float g = d_w[i] * scale[0];
-  const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
-  const float next_v = v_before * 0.95f + g * g * 0.050000000000000044f;
-  m[i] = next_m;
-  v[i] = next_v;
-  w[i] = w_before - next_m / (math::sqrt(next_v) / v_root[0] + 1e-08f) * rate[0];
+  auto m_pack = gpu::load<4>(m + i, n - i);
+  auto v_pack = gpu::load<4>(v + i, n - i);
+  auto w_pack = gpu::load<4>(w + i, n - i);
+  const auto d_w_pack = gpu::load<4>(d_w + i, n - i);
+  UNROLL for (int j = 0; j < 4; ++j) {
+    const float m_before = m_pack[j];
+    const float v_before = v_pack[j];
+    const float w_before = w_pack[j];
+    const float g = d_w_pack[j] * scale[0];
+    const float next_m = m_before * 0.9f + g * 0.09999999999999998f;
+    const float next_v = v_before * 0.95f + g * g * 0.050000000000000044f;
+    m_pack[j] = next_m;
+    v_pack[j] = next_v;
+    w_pack[j] = w_before - next_m / (math::sqrt(next_v) / v_root[0] + 1e-08f) * rate[0];
+  }
+  gpu::store(m + i, m_pack, n - i);
+  gpu::store(v + i, v_pack, n - i);
+  gpu::store(w + i, w_pack, n - i);
 }
 
 // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
 __global__ void x_kernel(float *x, const float *wpe) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t b = at / (seq * embed), i = at % (seq * embed);
-  x[b * seq * embed + i] = x[b * seq * embed + i] + wpe[i];
+  auto x_pack = gpu::load<4>(x + b * seq * embed + i);
+  const auto wpe_pack = gpu::load<4>(wpe + i);
+  UNROLL for (int j = 0; j < 4; ++j)
+    x_pack[j] = x_pack[j] + wpe_pack[j];
+  gpu::store(x + b * seq * embed + i, x_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
 __global__ void layer_attn_norm_kernel(float *layer_attn_norm, const float *attn_norm_normalized,
                                        const float *attn_norm_gamma, const float *attn_norm_beta) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  layer_attn_norm[i * embed + e] = attn_norm_normalized[i * embed + e] * attn_norm_gamma[e] + attn_norm_beta[e];
+  const auto attn_norm_normalized_pack = gpu::load<4>(attn_norm_normalized + i * embed + e);
+  const auto attn_norm_gamma_pack = gpu::load<4>(attn_norm_gamma + e);
+  const auto attn_norm_beta_pack = gpu::load<4>(attn_norm_beta + e);
+  gpu::Pack<float, 4> layer_attn_norm_pack;
+  UNROLL for (int j = 0; j < 4; ++j)
+    layer_attn_norm_pack[j] = attn_norm_normalized_pack[j] * attn_norm_gamma_pack[j] + attn_norm_beta_pack[j];
+  gpu::store(layer_attn_norm + i * embed + e, layer_attn_norm_pack);
 }
 
 // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
 __global__ void q_kernel(float *q, const float *q_2, const float *attn_bq) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * head * key)
     return;
   const int64_t i = at / (head * key), j = at % (head * key);
-  q[i * head * key + j] = q_2[i * head * key + j] + attn_bq[j];
+  const auto q_pack_2 = gpu::load<4>(q_2 + i * head * key + j);
+  const auto attn_bq_pack = gpu::load<4>(attn_bq + j);
+  gpu::Pack<float, 4> q_pack;
+  UNROLL for (int k = 0; k < 4; ++k)
+    q_pack[k] = q_pack_2[k] + attn_bq_pack[k];
+  gpu::store(q + i * head * key + j, q_pack);
 }
 
 // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
 __global__ void k_kernel(float *k, const float *k_2, const float *attn_bk) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * head * key)
     return;
   const int64_t i = at / (head * key), j = at % (head * key);
-  k[i * head * key + j] = k_2[i * head * key + j] + attn_bk[j];
+  const auto k_pack_2 = gpu::load<4>(k_2 + i * head * key + j);
+  const auto attn_bk_pack = gpu::load<4>(attn_bk + j);
+  gpu::Pack<float, 4> k_pack;
+  UNROLL for (int i_2 = 0; i_2 < 4; ++i_2)
+    k_pack[i_2] = k_pack_2[i_2] + attn_bk_pack[i_2];
+  gpu::store(k + i * head * key + j, k_pack);
 }
 
 // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
 __global__ void v_kernel(float *v, const float *v_2, const float *attn_bv) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * head * key)
     return;
   const int64_t i = at / (head * key), j = at % (head * key);
-  v[i * head * key + j] = v_2[i * head * key + j] + attn_bv[j];
+  const auto v_pack_2 = gpu::load<4>(v_2 + i * head * key + j);
+  const auto attn_bv_pack = gpu::load<4>(attn_bv + j);
+  gpu::Pack<float, 4> v_pack;
+  UNROLL for (int k = 0; k < 4; ++k)
+    v_pack[k] = v_pack_2[k] + attn_bv_pack[k];
+  gpu::store(v + i * head * key + j, v_pack);
 }
 
 // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past, causal =
 //     true) as attn
 // nn.ech:98 at gpt_fortunes.ech:22  y = y + bo
 __global__ void x_2_kernel(float *x_2, const float *x, const float *attn_bo) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  x_2[i * embed + e] = x[i * embed + e] + (x_2[i * embed + e] + attn_bo[e]);
+  const auto x_pack = gpu::load<4>(x + i * embed + e);
+  auto x_2_pack = gpu::load<4>(x_2 + i * embed + e);
+  const auto attn_bo_pack = gpu::load<4>(attn_bo + e);
+  UNROLL for (int j = 0; j < 4; ++j)
+    x_2_pack[j] = x_pack[j] + (x_2_pack[j] + attn_bo_pack[j]);
+  gpu::store(x_2 + i * embed + e, x_2_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
 __global__ void layer_mlp_norm_kernel(float *layer_mlp_norm, const float *mlp_norm_normalized,
                                       const float *mlp_norm_gamma, const float *mlp_norm_beta) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  layer_mlp_norm[i * embed + e] = mlp_norm_normalized[i * embed + e] * mlp_norm_gamma[e] + mlp_norm_beta[e];
+  const auto mlp_norm_normalized_pack = gpu::load<4>(mlp_norm_normalized + i * embed + e);
+  const auto mlp_norm_gamma_pack = gpu::load<4>(mlp_norm_gamma + e);
+  const auto mlp_norm_beta_pack = gpu::load<4>(mlp_norm_beta + e);
+  gpu::Pack<float, 4> layer_mlp_norm_pack;
+  UNROLL for (int j = 0; j < 4; ++j)
+    layer_mlp_norm_pack[j] = mlp_norm_normalized_pack[j] * mlp_norm_gamma_pack[j] + mlp_norm_beta_pack[j];
+  gpu::store(layer_mlp_norm + i * embed + e, layer_mlp_norm_pack);
 }
 
 // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 __global__ void mlp_value_kernel(float *mlp_value_2, float *mlp_gelu, const float *mlp_product, const float *mlp_b1) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * ff)
     return;
   const int64_t i = at / ff, f = at % ff;
-  const float mlp_value = mlp_product[i * ff + f] + mlp_b1[f];
-  mlp_value_2[i * ff + f] = mlp_value;
-  mlp_gelu[i * ff + f] = math::gelu(mlp_value);
+  const auto mlp_product_pack = gpu::load<4>(mlp_product + i * ff + f);
+  const auto mlp_b1_pack = gpu::load<4>(mlp_b1 + f);
+  gpu::Pack<float, 4> mlp_value_pack;
+  gpu::Pack<float, 4> mlp_gelu_pack;
+  UNROLL for (int j = 0; j < 4; ++j) {
+    const float mlp_value = mlp_product_pack[j] + mlp_b1_pack[j];
+    mlp_value_pack[j] = mlp_value;
+    mlp_gelu_pack[j] = math::gelu(mlp_value);
+  }
+  gpu::store(mlp_value_2 + i * ff + f, mlp_value_pack);
+  gpu::store(mlp_gelu + i * ff + f, mlp_gelu_pack);
 }
 
 // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
 // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 __global__ void x_kernel_2(float *x, const float *x_2, const float *mlp_product_2, const float *mlp_b2) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  x[i * embed + e] = x_2[i * embed + e] + (mlp_product_2[i * embed + e] + mlp_b2[e]);
+  const auto x_2_pack = gpu::load<4>(x_2 + i * embed + e);
+  const auto mlp_product_2_pack = gpu::load<4>(mlp_product_2 + i * embed + e);
+  const auto mlp_b2_pack = gpu::load<4>(mlp_b2 + e);
+  gpu::Pack<float, 4> x_pack;
+  UNROLL for (int j = 0; j < 4; ++j)
+    x_pack[j] = x_2_pack[j] + (mlp_product_2_pack[j] + mlp_b2_pack[j]);
+  gpu::store(x + i * embed + e, x_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
 __global__ void final_norm_kernel(float *final_norm, const float *final_norm_normalized, const float *final_norm_gamma,
                                   const float *final_norm_beta) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  final_norm[i * embed + e] = final_norm_normalized[i * embed + e] * final_norm_gamma[e] + final_norm_beta[e];
+  const auto final_norm_normalized_pack = gpu::load<4>(final_norm_normalized + i * embed + e);
+  const auto final_norm_gamma_pack = gpu::load<4>(final_norm_gamma + e);
+  const auto final_norm_beta_pack = gpu::load<4>(final_norm_beta + e);
+  gpu::Pack<float, 4> final_norm_pack;
+  UNROLL for (int j = 0; j < 4; ++j)
+    final_norm_pack[j] = final_norm_normalized_pack[j] * final_norm_gamma_pack[j] + final_norm_beta_pack[j];
+  gpu::store(final_norm + i * embed + e, final_norm_pack);
 }
 
 // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
@@ -279,22 +353,30 @@ __global__ void loss_kernel(float *loss) {
 
 // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
 __global__ void d_logits_kernel(float *d_logits, const float *shift, const float *log_sum, const int32_t *labels) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * vocab)
     return;
   const int64_t i = at / vocab, v = at % vocab;
-  d_logits[i * vocab + v] = (math::exp(d_logits[i * vocab + v] - shift[i] - log_sum[i]) -
-      (static_cast<int32_t>(v) == labels[i] ? 1.0f : 0.0f)) * (1.0f / 2048.0f);
+  auto d_logits_pack = gpu::load<4>(d_logits + i * vocab + v);
+  UNROLL for (int j = 0; j < 4; ++j)
+    d_logits_pack[j] = (math::exp(d_logits_pack[j] - shift[i] - log_sum[i]) -
+        (static_cast<int32_t>(v + j) == labels[i] ? 1.0f : 0.0f)) * (1.0f / 2048.0f);
+  gpu::store(d_logits + i * vocab + v, d_logits_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
 __global__ void d_final_norm_value_kernel(float *d_final_norm_value, const float *d_final_norm,
                                           const float *final_norm_gamma) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  d_final_norm_value[i * embed + e] = d_final_norm[i * embed + e] * final_norm_gamma[e];
+  const auto d_final_norm_pack = gpu::load<4>(d_final_norm + i * embed + e);
+  const auto final_norm_gamma_pack = gpu::load<4>(final_norm_gamma + e);
+  gpu::Pack<float, 4> d_final_norm_value_pack;
+  UNROLL for (int j = 0; j < 4; ++j)
+    d_final_norm_value_pack[j] = d_final_norm_pack[j] * final_norm_gamma_pack[j];
+  gpu::store(d_final_norm_value + i * embed + e, d_final_norm_value_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
@@ -331,11 +413,16 @@ __global__ void mlp_b1_kernel(float *mlp_b1, float *d_mlp_value, const float *ml
 // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
 __global__ void d_mlp_norm_value_kernel(float *d_mlp_norm_value, const float *d_layer_mlp_norm,
                                         const float *mlp_norm_gamma) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  d_mlp_norm_value[i * embed + e] = d_layer_mlp_norm[i * embed + e] * mlp_norm_gamma[e];
+  const auto d_layer_mlp_norm_pack = gpu::load<4>(d_layer_mlp_norm + i * embed + e);
+  const auto mlp_norm_gamma_pack = gpu::load<4>(mlp_norm_gamma + e);
+  gpu::Pack<float, 4> d_mlp_norm_value_pack;
+  UNROLL for (int j = 0; j < 4; ++j)
+    d_mlp_norm_value_pack[j] = d_layer_mlp_norm_pack[j] * mlp_norm_gamma_pack[j];
+  gpu::store(d_mlp_norm_value + i * embed + e, d_mlp_norm_value_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
@@ -400,10 +487,15 @@ __global__ void attn_norm_beta_kernel(float *attn_norm_beta, float *attn_norm_ga
 
 // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
 __global__ void d_input_kernel(float *d_input, const float *d_y, const float *d_x_2) {
-  const int64_t i = gpu::element();
+  const int64_t i = gpu::element() * 4;
   if (i >= batch * seq * embed)
     return;
-  d_input[i] = d_y[i] + d_x_2[i];
+  const auto d_y_pack = gpu::load<4>(d_y + i);
+  const auto d_x_2_pack = gpu::load<4>(d_x_2 + i);
+  gpu::Pack<float, 4> d_input_pack;
+  UNROLL for (int j = 0; j < 4; ++j)
+    d_input_pack[j] = d_y_pack[j] + d_x_2_pack[j];
+  gpu::store(d_input + i, d_input_pack);
 }
 
 // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
@@ -452,66 +544,97 @@ __global__ void rate_kernel(float *rate, const Numbers *now, const Health *healt
 // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
 __global__ void layer_attn_norm_kernel_2(float *layer_attn_norm, const float *attn_norm_gamma,
                                          const float *attn_norm_beta) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  layer_attn_norm[i * embed + e] = layer_attn_norm[i * embed + e] * attn_norm_gamma[e] + attn_norm_beta[e];
+  auto layer_attn_norm_pack = gpu::load<4>(layer_attn_norm + i * embed + e);
+  const auto attn_norm_gamma_pack = gpu::load<4>(attn_norm_gamma + e);
+  const auto attn_norm_beta_pack = gpu::load<4>(attn_norm_beta + e);
+  UNROLL for (int j = 0; j < 4; ++j)
+    layer_attn_norm_pack[j] = layer_attn_norm_pack[j] * attn_norm_gamma_pack[j] + attn_norm_beta_pack[j];
+  gpu::store(layer_attn_norm + i * embed + e, layer_attn_norm_pack);
 }
 
 // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
 __global__ void q_kernel_2(float *q, const float *attn_bq) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * head * key)
     return;
   const int64_t i = at / (head * key), j = at % (head * key);
-  q[i * head * key + j] = q[i * head * key + j] + attn_bq[j];
+  auto q_pack = gpu::load<4>(q + i * head * key + j);
+  const auto attn_bq_pack = gpu::load<4>(attn_bq + j);
+  UNROLL for (int k = 0; k < 4; ++k)
+    q_pack[k] = q_pack[k] + attn_bq_pack[k];
+  gpu::store(q + i * head * key + j, q_pack);
 }
 
 // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
 __global__ void k_kernel_2(float *k, const float *attn_bk) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * head * key)
     return;
   const int64_t i = at / (head * key), j = at % (head * key);
-  k[i * head * key + j] = k[i * head * key + j] + attn_bk[j];
+  auto k_pack = gpu::load<4>(k + i * head * key + j);
+  const auto attn_bk_pack = gpu::load<4>(attn_bk + j);
+  UNROLL for (int i_2 = 0; i_2 < 4; ++i_2)
+    k_pack[i_2] = k_pack[i_2] + attn_bk_pack[i_2];
+  gpu::store(k + i * head * key + j, k_pack);
 }
 
 // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
 __global__ void v_kernel_2(float *v, const float *attn_bv) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * head * key)
     return;
   const int64_t i = at / (head * key), j = at % (head * key);
-  v[i * head * key + j] = v[i * head * key + j] + attn_bv[j];
+  auto v_pack = gpu::load<4>(v + i * head * key + j);
+  const auto attn_bv_pack = gpu::load<4>(attn_bv + j);
+  UNROLL for (int k = 0; k < 4; ++k)
+    v_pack[k] = v_pack[k] + attn_bv_pack[k];
+  gpu::store(v + i * head * key + j, v_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
 __global__ void layer_mlp_norm_kernel_2(float *layer_mlp_norm, const float *mlp_norm_gamma,
                                         const float *mlp_norm_beta) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  layer_mlp_norm[i * embed + e] = layer_mlp_norm[i * embed + e] * mlp_norm_gamma[e] + mlp_norm_beta[e];
+  auto layer_mlp_norm_pack = gpu::load<4>(layer_mlp_norm + i * embed + e);
+  const auto mlp_norm_gamma_pack = gpu::load<4>(mlp_norm_gamma + e);
+  const auto mlp_norm_beta_pack = gpu::load<4>(mlp_norm_beta + e);
+  UNROLL for (int j = 0; j < 4; ++j)
+    layer_mlp_norm_pack[j] = layer_mlp_norm_pack[j] * mlp_norm_gamma_pack[j] + mlp_norm_beta_pack[j];
+  gpu::store(layer_mlp_norm + i * embed + e, layer_mlp_norm_pack);
 }
 
 // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
 __global__ void mlp_gelu_kernel(float *mlp_gelu, const float *mlp_b1) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * ff)
     return;
   const int64_t i = at / ff, f = at % ff;
-  mlp_gelu[i * ff + f] = math::gelu(mlp_gelu[i * ff + f] + mlp_b1[f]);
+  auto mlp_gelu_pack = gpu::load<4>(mlp_gelu + i * ff + f);
+  const auto mlp_b1_pack = gpu::load<4>(mlp_b1 + f);
+  UNROLL for (int j = 0; j < 4; ++j)
+    mlp_gelu_pack[j] = math::gelu(mlp_gelu_pack[j] + mlp_b1_pack[j]);
+  gpu::store(mlp_gelu + i * ff + f, mlp_gelu_pack);
 }
 
 // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
 __global__ void final_norm_kernel_2(float *final_norm, const float *final_norm_gamma, const float *final_norm_beta) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * seq * embed)
     return;
   const int64_t i = at / embed, e = at % embed;
-  final_norm[i * embed + e] = final_norm[i * embed + e] * final_norm_gamma[e] + final_norm_beta[e];
+  auto final_norm_pack = gpu::load<4>(final_norm + i * embed + e);
+  const auto final_norm_gamma_pack = gpu::load<4>(final_norm_gamma + e);
+  const auto final_norm_beta_pack = gpu::load<4>(final_norm_beta + e);
+  UNROLL for (int j = 0; j < 4; ++j)
+    final_norm_pack[j] = final_norm_pack[j] * final_norm_gamma_pack[j] + final_norm_beta_pack[j];
+  gpu::store(final_norm + i * embed + e, final_norm_pack);
 }
 
 // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
@@ -575,11 +698,12 @@ void forward(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(r, rows, p.wte, inputs.tokens, batch * seq, embed, 0, 256);
   float *x = r.work<float>(71303168); // [batch, seq, embed]
-  launch("x_kernel", x_kernel, cover(batch * seq * embed), r, inout(x, batch * seq * embed), in(p.wpe, seq * embed));
+  launch("x_kernel", x_kernel, cover(batch * seq * embed / 4), r, inout(x, batch * seq * embed),
+         in(p.wpe, seq * embed));
   for (int64_t l = 0; l < layer; ++l) {
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(r, act.attn_norm_normalized[l], act.attn_norm_rstd[l], x, batch * seq, embed, 1e-05);
-    launch("layer_attn_norm_kernel", layer_attn_norm_kernel, cover(batch * seq * embed), r,
+    launch("layer_attn_norm_kernel", layer_attn_norm_kernel, cover(batch * seq * embed / 4), r,
            out(act.layer_attn_norm[l], batch * seq * embed), in(act.attn_norm_normalized[l], batch * seq * embed),
            in(p.attn_norm_gamma[l], embed), in(p.attn_norm_beta[l], embed));
     float *q = r.work<float>(67108864); // [batch, seq, head, key]
@@ -592,13 +716,13 @@ void forward(Rank &r) {
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(r, v, act.layer_attn_norm[l], p.attn_wv[l], batch * seq, head * key, embed, Form::nn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    launch("q_kernel", q_kernel, cover(batch * seq * head * key), r, out(act.q[l], batch * seq * head * key),
+    launch("q_kernel", q_kernel, cover(batch * seq * head * key / 4), r, out(act.q[l], batch * seq * head * key),
            in(q, batch * seq * head * key), in(p.attn_bq[l], head * key));
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    launch("k_kernel", k_kernel, cover(batch * seq * head * key), r, out(act.k[l], batch * seq * head * key),
+    launch("k_kernel", k_kernel, cover(batch * seq * head * key / 4), r, out(act.k[l], batch * seq * head * key),
            in(k, batch * seq * head * key), in(p.attn_bk[l], head * key));
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    launch("v_kernel", v_kernel, cover(batch * seq * head * key), r, out(act.v[l], batch * seq * head * key),
+    launch("v_kernel", v_kernel, cover(batch * seq * head * key / 4), r, out(act.v[l], batch * seq * head * key),
            in(v, batch * seq * head * key), in(p.attn_bv[l], head * key));
     // nn.ech:94 at gpt_fortunes.ech:22  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
     //     = causal)
@@ -611,27 +735,28 @@ void forward(Rank &r) {
     float *x_2 = r.work<float>(72351744); // [batch, seq, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
-    launch("x_2_kernel", x_2_kernel, cover(batch * seq * embed), r, inout(x_2, batch * seq * embed),
+    launch("x_2_kernel", x_2_kernel, cover(batch * seq * embed / 4), r, inout(x_2, batch * seq * embed),
            in(x, batch * seq * embed), in(p.attn_bo[l], embed));
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(r, act.mlp_norm_normalized[l], act.mlp_norm_rstd[l], x_2, batch * seq, embed, 1e-05);
-    launch("layer_mlp_norm_kernel", layer_mlp_norm_kernel, cover(batch * seq * embed), r,
+    launch("layer_mlp_norm_kernel", layer_mlp_norm_kernel, cover(batch * seq * embed / 4), r,
            out(act.layer_mlp_norm[l], batch * seq * embed), in(act.mlp_norm_normalized[l], batch * seq * embed),
            in(p.mlp_norm_gamma[l], embed), in(p.mlp_norm_beta[l], embed));
     float *mlp_product = r.work<float>(67108864); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(r, mlp_product, act.layer_mlp_norm[l], p.mlp_w1[l], batch * seq, ff, embed, Form::nn);
-    launch("mlp_value_kernel", mlp_value_kernel, cover(batch * seq * ff), r, out(act.mlp_value[l], batch * seq * ff),
-           out(act.mlp_gelu[l], batch * seq * ff), in(mlp_product, batch * seq * ff), in(p.mlp_b1[l], ff));
+    launch("mlp_value_kernel", mlp_value_kernel, cover(batch * seq * ff / 4), r,
+           out(act.mlp_value[l], batch * seq * ff), out(act.mlp_gelu[l], batch * seq * ff),
+           in(mlp_product, batch * seq * ff), in(p.mlp_b1[l], ff));
     float *mlp_product_2 = r.work<float>(67108864); // [batch, seq, embed]
     gemm(r, mlp_product_2, act.mlp_gelu[l], p.mlp_w2[l], batch * seq, embed, ff, Form::nn);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
-    launch("x_kernel_2", x_kernel_2, cover(batch * seq * embed), r, out(x, batch * seq * embed),
+    launch("x_kernel_2", x_kernel_2, cover(batch * seq * embed / 4), r, out(x, batch * seq * embed),
            in(x_2, batch * seq * embed), in(mlp_product_2, batch * seq * embed), in(p.mlp_b2[l], embed));
   }
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(r, act.final_norm_normalized, act.final_norm_rstd, x, batch * seq, embed, 1e-05);
-  launch("final_norm_kernel", final_norm_kernel, cover(batch * seq * embed), r,
+  launch("final_norm_kernel", final_norm_kernel, cover(batch * seq * embed / 4), r,
          out(act.final_norm, batch * seq * embed), in(act.final_norm_normalized, batch * seq * embed),
          in(p.final_norm_gamma, embed), in(p.final_norm_beta, embed));
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
@@ -654,7 +779,7 @@ void backward(Rank &r) {
   const Gradients grad{r};
   float *d_logits = r.work<float>(67108864); // [batch, seq, vocab]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
-  launch("d_logits_kernel", d_logits_kernel, cover(batch * seq * vocab), r, inout(d_logits, batch * seq * vocab),
+  launch("d_logits_kernel", d_logits_kernel, cover(batch * seq * vocab / 4), r, inout(d_logits, batch * seq * vocab),
          in(act.shift, batch * seq), in(act.log_sum, batch * seq), in(inputs.labels, batch * seq));
   float *d_final_norm = r.work<float>(70254592); // [batch, seq, embed]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)
@@ -663,7 +788,7 @@ void backward(Rank &r) {
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   reduce_sum(r, grad.final_norm_beta, d_final_norm, 1, batch * seq, embed);
   float *d_final_norm_value = r.work<float>(72351744); // [batch, seq, embed]
-  launch("d_final_norm_value_kernel", d_final_norm_value_kernel, cover(batch * seq * embed), r,
+  launch("d_final_norm_value_kernel", d_final_norm_value_kernel, cover(batch * seq * embed / 4), r,
          out(d_final_norm_value, batch * seq * embed), in(d_final_norm, batch * seq * embed),
          in(p.final_norm_gamma, embed));
   launch("final_norm_gamma_kernel", final_norm_gamma_kernel, cover_columns(1, embed, batch * seq), r,
@@ -686,7 +811,7 @@ void backward(Rank &r) {
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     reduce_sum(r, grad.mlp_norm_beta[l], d_layer_mlp_norm, 1, batch * seq, embed);
     float *d_mlp_norm_value = r.work<float>(67108864); // [batch, seq, embed]
-    launch("d_mlp_norm_value_kernel", d_mlp_norm_value_kernel, cover(batch * seq * embed), r,
+    launch("d_mlp_norm_value_kernel", d_mlp_norm_value_kernel, cover(batch * seq * embed / 4), r,
            out(d_mlp_norm_value, batch * seq * embed), in(d_layer_mlp_norm, batch * seq * embed),
            in(p.mlp_norm_gamma[l], embed));
     launch("mlp_norm_gamma_kernel", mlp_norm_gamma_kernel, cover_columns(1, embed, batch * seq), r,
@@ -739,7 +864,7 @@ void backward(Rank &r) {
            in(p.attn_norm_gamma[l], embed));
     float *d_x_2 = r.work<float>(68157440); // [batch, seq, embed]
     normalize_grad(r, d_x_2, d_attn_norm_value, act.attn_norm_normalized[l], act.attn_norm_rstd[l], batch * seq, embed);
-    launch("d_input_kernel", d_input_kernel, cover(batch * seq * embed), r, out(d_input, batch * seq * embed),
+    launch("d_input_kernel", d_input_kernel, cover(batch * seq * embed / 4), r, out(d_input, batch * seq * embed),
            in(d_y, batch * seq * embed), in(d_x_2, batch * seq * embed));
   }
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
@@ -755,26 +880,27 @@ void update(Rank &r) {
   double *sum_of_squares = r.work<double>(76939264); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(r, sum_of_squares, 1, 0.0);
-  r.watch("wte", add_squares(r, sum_of_squares, grad.wte, vocab * embed));
-  r.watch("wpe", add_squares(r, sum_of_squares, grad.wpe, seq * embed));
-  r.watch("layer.attn_norm.gamma", add_squares(r, sum_of_squares, grad.attn_norm_gamma.all, layer * embed));
-  r.watch("layer.attn_norm.beta", add_squares(r, sum_of_squares, grad.attn_norm_beta.all, layer * embed));
-  r.watch("layer.attn.wq", add_squares(r, sum_of_squares, grad.attn_wq.all, layer * embed * head * key));
-  r.watch("layer.attn.wk", add_squares(r, sum_of_squares, grad.attn_wk.all, layer * embed * head * key));
-  r.watch("layer.attn.wv", add_squares(r, sum_of_squares, grad.attn_wv.all, layer * embed * head * key));
-  r.watch("layer.attn.wo", add_squares(r, sum_of_squares, grad.attn_wo.all, layer * head * key * embed));
-  r.watch("layer.attn.bq", add_squares(r, sum_of_squares, grad.attn_bq.all, layer * head * key));
-  r.watch("layer.attn.bk", add_squares(r, sum_of_squares, grad.attn_bk.all, layer * head * key));
-  r.watch("layer.attn.bv", add_squares(r, sum_of_squares, grad.attn_bv.all, layer * head * key));
-  r.watch("layer.attn.bo", add_squares(r, sum_of_squares, grad.attn_bo.all, layer * embed));
-  r.watch("layer.mlp_norm.gamma", add_squares(r, sum_of_squares, grad.mlp_norm_gamma.all, layer * embed));
-  r.watch("layer.mlp_norm.beta", add_squares(r, sum_of_squares, grad.mlp_norm_beta.all, layer * embed));
-  r.watch("layer.mlp.w1", add_squares(r, sum_of_squares, grad.mlp_w1.all, layer * embed * ff));
-  r.watch("layer.mlp.b1", add_squares(r, sum_of_squares, grad.mlp_b1.all, layer * ff));
-  r.watch("layer.mlp.w2", add_squares(r, sum_of_squares, grad.mlp_w2.all, layer * ff * embed));
-  r.watch("layer.mlp.b2", add_squares(r, sum_of_squares, grad.mlp_b2.all, layer * embed));
-  r.watch("final_norm.gamma", add_squares(r, sum_of_squares, grad.final_norm_gamma, embed));
-  r.watch("final_norm.beta", add_squares(r, sum_of_squares, grad.final_norm_beta, embed));
+  add_squares<float>(r, sum_of_squares,
+                     {{"wte", grad.wte, vocab * embed},
+                      {"wpe", grad.wpe, seq * embed},
+                      {"layer.attn_norm.gamma", grad.attn_norm_gamma.all, layer * embed},
+                      {"layer.attn_norm.beta", grad.attn_norm_beta.all, layer * embed},
+                      {"layer.attn.wq", grad.attn_wq.all, layer * embed * head * key},
+                      {"layer.attn.wk", grad.attn_wk.all, layer * embed * head * key},
+                      {"layer.attn.wv", grad.attn_wv.all, layer * embed * head * key},
+                      {"layer.attn.wo", grad.attn_wo.all, layer * head * key * embed},
+                      {"layer.attn.bq", grad.attn_bq.all, layer * head * key},
+                      {"layer.attn.bk", grad.attn_bk.all, layer * head * key},
+                      {"layer.attn.bv", grad.attn_bv.all, layer * head * key},
+                      {"layer.attn.bo", grad.attn_bo.all, layer * embed},
+                      {"layer.mlp_norm.gamma", grad.mlp_norm_gamma.all, layer * embed},
+                      {"layer.mlp_norm.beta", grad.mlp_norm_beta.all, layer * embed},
+                      {"layer.mlp.w1", grad.mlp_w1.all, layer * embed * ff},
+                      {"layer.mlp.b1", grad.mlp_b1.all, layer * ff},
+                      {"layer.mlp.w2", grad.mlp_w2.all, layer * ff * embed},
+                      {"layer.mlp.b2", grad.mlp_b2.all, layer * embed},
+                      {"final_norm.gamma", grad.final_norm_gamma, embed},
+                      {"final_norm.beta", grad.final_norm_beta, embed}});
   float *norm = r.work<float>(76939328); // []
   launch("norm_kernel", norm_kernel, cover(1, 32), r, out(norm, 1), in(sum_of_squares, 1));
   // gpt_fortunes.ech:4  norm
@@ -788,99 +914,42 @@ void update(Rank &r) {
   launch("kept_kernel", kept_kernel, cover(1, 32), r, out(kept, 1), in(now, 1), in(r.health(), 1));
   float *rate = r.work<float>(76939456); // []
   launch("rate_kernel", rate_kernel, cover(1, 32), r, out(rate, 1), in(now, 1), in(r.health(), 1));
-  launch("adamw", adamw, cover(vocab * embed), r, inout(opt.m.wte, vocab * embed), inout(opt.v.wte, vocab * embed),
-         inout(p.wte, vocab * embed), in(grad.wte, vocab * embed), in(scale, 1), in(kept, 1), in(v_root, 1),
-         in(rate, 1), vocab * embed, in(r.health(), 1));
-  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
-  launch("adamw_without_decay", adamw_without_decay, cover(seq * embed), r, inout(opt.m.wpe, seq * embed),
-         inout(opt.v.wpe, seq * embed), inout(p.wpe, seq * embed), in(grad.wpe, seq * embed), in(scale, 1),
-         in(v_root, 1), in(rate, 1), seq * embed, in(r.health(), 1));
-  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * embed), r,
-         inout(opt.m.attn_norm_gamma.all, layer * embed), inout(opt.v.attn_norm_gamma.all, layer * embed),
-         inout(p.attn_norm_gamma.all, layer * embed), in(grad.attn_norm_gamma.all, layer * embed), in(scale, 1),
-         in(v_root, 1), in(rate, 1), layer * embed, in(r.health(), 1));
-  // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * embed), r,
-         inout(opt.m.attn_norm_beta.all, layer * embed), inout(opt.v.attn_norm_beta.all, layer * embed),
-         inout(p.attn_norm_beta.all, layer * embed), in(grad.attn_norm_beta.all, layer * embed), in(scale, 1),
-         in(v_root, 1), in(rate, 1), layer * embed, in(r.health(), 1));
+  // gpt_fortunes.ech:17  param wte[vocab, embed] ~ normal(0.02)
   // nn.ech:75 at gpt_fortunes.ech:22  param wq[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  launch("adamw", adamw, cover(layer * embed * head * key), r, inout(opt.m.attn_wq.all, layer * embed * head * key),
-         inout(opt.v.attn_wq.all, layer * embed * head * key), inout(p.attn_wq.all, layer * embed * head * key),
-         in(grad.attn_wq.all, layer * embed * head * key), in(scale, 1), in(kept, 1), in(v_root, 1), in(rate, 1),
-         layer * embed * head * key, in(r.health(), 1));
   // nn.ech:76 at gpt_fortunes.ech:22  param wk[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  launch("adamw", adamw, cover(layer * embed * head * key), r, inout(opt.m.attn_wk.all, layer * embed * head * key),
-         inout(opt.v.attn_wk.all, layer * embed * head * key), inout(p.attn_wk.all, layer * embed * head * key),
-         in(grad.attn_wk.all, layer * embed * head * key), in(scale, 1), in(kept, 1), in(v_root, 1), in(rate, 1),
-         layer * embed * head * key, in(r.health(), 1));
-  // nn.ech:77 at gpt_fortunes.ech:22  param wv[embed, head, key] ~ normal(1 / sqrt(size(embed)))
-  launch("adamw", adamw, cover(layer * embed * head * key), r, inout(opt.m.attn_wv.all, layer * embed * head * key),
-         inout(opt.v.attn_wv.all, layer * embed * head * key), inout(p.attn_wv.all, layer * embed * head * key),
-         in(grad.attn_wv.all, layer * embed * head * key), in(scale, 1), in(kept, 1), in(v_root, 1), in(rate, 1),
-         layer * embed * head * key, in(r.health(), 1));
-  // nn.ech:78 at gpt_fortunes.ech:22  param wo[head, key, embed] ~ normal(1 / sqrt(size(head) * size(key)))
-  launch("adamw", adamw, cover(layer * head * key * embed), r, inout(opt.m.attn_wo.all, layer * head * key * embed),
-         inout(opt.v.attn_wo.all, layer * head * key * embed), inout(p.attn_wo.all, layer * head * key * embed),
-         in(grad.attn_wo.all, layer * head * key * embed), in(scale, 1), in(kept, 1), in(v_root, 1), in(rate, 1),
-         layer * head * key * embed, in(r.health(), 1));
-  // nn.ech:83 at gpt_fortunes.ech:22  param bq[head, key] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * head * key), r,
-         inout(opt.m.attn_bq.all, layer * head * key), inout(opt.v.attn_bq.all, layer * head * key),
-         inout(p.attn_bq.all, layer * head * key), in(grad.attn_bq.all, layer * head * key), in(scale, 1),
-         in(v_root, 1), in(rate, 1), layer * head * key, in(r.health(), 1));
-  // nn.ech:84 at gpt_fortunes.ech:22  param bk[head, key] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * head * key), r,
-         inout(opt.m.attn_bk.all, layer * head * key), inout(opt.v.attn_bk.all, layer * head * key),
-         inout(p.attn_bk.all, layer * head * key), in(grad.attn_bk.all, layer * head * key), in(scale, 1),
-         in(v_root, 1), in(rate, 1), layer * head * key, in(r.health(), 1));
-  // nn.ech:85 at gpt_fortunes.ech:22  param bv[head, key] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * head * key), r,
-         inout(opt.m.attn_bv.all, layer * head * key), inout(opt.v.attn_bv.all, layer * head * key),
-         inout(p.attn_bv.all, layer * head * key), in(grad.attn_bv.all, layer * head * key), in(scale, 1),
-         in(v_root, 1), in(rate, 1), layer * head * key, in(r.health(), 1));
-  // nn.ech:97 at gpt_fortunes.ech:22  param bo[embed] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * embed), r, inout(opt.m.attn_bo.all, layer * embed),
-         inout(opt.v.attn_bo.all, layer * embed), inout(p.attn_bo.all, layer * embed),
-         in(grad.attn_bo.all, layer * embed), in(scale, 1), in(v_root, 1), in(rate, 1), layer * embed,
-         in(r.health(), 1));
-  // nn.ech:29 at gpt_fortunes.ech:23  param gamma[over] ~ ones
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * embed), r,
-         inout(opt.m.mlp_norm_gamma.all, layer * embed), inout(opt.v.mlp_norm_gamma.all, layer * embed),
-         inout(p.mlp_norm_gamma.all, layer * embed), in(grad.mlp_norm_gamma.all, layer * embed), in(scale, 1),
-         in(v_root, 1), in(rate, 1), layer * embed, in(r.health(), 1));
-  // nn.ech:30 at gpt_fortunes.ech:23  param beta[over] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * embed), r,
-         inout(opt.m.mlp_norm_beta.all, layer * embed), inout(opt.v.mlp_norm_beta.all, layer * embed),
-         inout(p.mlp_norm_beta.all, layer * embed), in(grad.mlp_norm_beta.all, layer * embed), in(scale, 1),
-         in(v_root, 1), in(rate, 1), layer * embed, in(r.health(), 1));
-  // nn.ech:149 at gpt_fortunes.ech:23  param w1[embed, ff] ~ normal(1 / sqrt(size(embed)))
-  launch("adamw", adamw, cover(layer * embed * ff), r, inout(opt.m.mlp_w1.all, layer * embed * ff),
-         inout(opt.v.mlp_w1.all, layer * embed * ff), inout(p.mlp_w1.all, layer * embed * ff),
-         in(grad.mlp_w1.all, layer * embed * ff), in(scale, 1), in(kept, 1), in(v_root, 1), in(rate, 1),
-         layer * embed * ff, in(r.health(), 1));
-  // nn.ech:150 at gpt_fortunes.ech:23  param b1[ff] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * ff), r, inout(opt.m.mlp_b1.all, layer * ff),
-         inout(opt.v.mlp_b1.all, layer * ff), inout(p.mlp_b1.all, layer * ff), in(grad.mlp_b1.all, layer * ff),
-         in(scale, 1), in(v_root, 1), in(rate, 1), layer * ff, in(r.health(), 1));
-  // nn.ech:151 at gpt_fortunes.ech:23  param w2[ff, embed] ~ normal(1 / sqrt(size(ff)))
-  launch("adamw", adamw, cover(layer * ff * embed), r, inout(opt.m.mlp_w2.all, layer * ff * embed),
-         inout(opt.v.mlp_w2.all, layer * ff * embed), inout(p.mlp_w2.all, layer * ff * embed),
-         in(grad.mlp_w2.all, layer * ff * embed), in(scale, 1), in(kept, 1), in(v_root, 1), in(rate, 1),
-         layer * ff * embed, in(r.health(), 1));
-  // nn.ech:152 at gpt_fortunes.ech:23  param b2[embed] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(layer * embed), r, inout(opt.m.mlp_b2.all, layer * embed),
-         inout(opt.v.mlp_b2.all, layer * embed), inout(p.mlp_b2.all, layer * embed), in(grad.mlp_b2.all, layer * embed),
-         in(scale, 1), in(v_root, 1), in(rate, 1), layer * embed, in(r.health(), 1));
-  // nn.ech:29 at gpt_fortunes.ech:25  param gamma[over] ~ ones
-  launch("adamw_without_decay", adamw_without_decay, cover(embed), r, inout(opt.m.final_norm_gamma, embed),
-         inout(opt.v.final_norm_gamma, embed), inout(p.final_norm_gamma, embed), in(grad.final_norm_gamma, embed),
-         in(scale, 1), in(v_root, 1), in(rate, 1), embed, in(r.health(), 1));
-  // nn.ech:30 at gpt_fortunes.ech:25  param beta[over] ~ zeros
-  launch("adamw_without_decay", adamw_without_decay, cover(embed), r, inout(opt.m.final_norm_beta, embed),
-         inout(opt.v.final_norm_beta, embed), inout(p.final_norm_beta, embed), in(grad.final_norm_beta, embed),
-         in(scale, 1), in(v_root, 1), in(rate, 1), embed, in(r.health(), 1));
+  // and 4 lines more
+  launch_each("adamw", adamw, r,
+              {{opt.m.wte, opt.v.wte, p.wte, grad.wte, vocab * embed},
+               {opt.m.attn_wq.all, opt.v.attn_wq.all, p.attn_wq.all, grad.attn_wq.all, layer * embed * head * key},
+               {opt.m.attn_wk.all, opt.v.attn_wk.all, p.attn_wk.all, grad.attn_wk.all, layer * embed * head * key},
+               {opt.m.attn_wv.all, opt.v.attn_wv.all, p.attn_wv.all, grad.attn_wv.all, layer * embed * head * key},
+               {opt.m.attn_wo.all, opt.v.attn_wo.all, p.attn_wo.all, grad.attn_wo.all, layer * head * key * embed},
+               {opt.m.mlp_w1.all, opt.v.mlp_w1.all, p.mlp_w1.all, grad.mlp_w1.all, layer * embed * ff},
+               {opt.m.mlp_w2.all, opt.v.mlp_w2.all, p.mlp_w2.all, grad.mlp_w2.all, layer * ff * embed}},
+              in(scale, 1), in(kept, 1), in(v_root, 1), in(rate, 1), in(r.health(), 1));
+  // gpt_fortunes.ech:18  param wpe[seq, embed] ~ normal(0.01)
+  // nn.ech:29 at gpt_fortunes.ech:22  param gamma[over] ~ ones
+  // nn.ech:30 at gpt_fortunes.ech:22  param beta[over] ~ zeros
+  // and 10 lines more
+  launch_each("adamw_without_decay", adamw_without_decay, r,
+              {{opt.m.wpe, opt.v.wpe, p.wpe, grad.wpe, seq * embed},
+               {opt.m.attn_norm_gamma.all, opt.v.attn_norm_gamma.all, p.attn_norm_gamma.all, grad.attn_norm_gamma.all,
+                layer * embed},
+               {opt.m.attn_norm_beta.all, opt.v.attn_norm_beta.all, p.attn_norm_beta.all, grad.attn_norm_beta.all,
+                layer * embed},
+               {opt.m.attn_bq.all, opt.v.attn_bq.all, p.attn_bq.all, grad.attn_bq.all, layer * head * key},
+               {opt.m.attn_bk.all, opt.v.attn_bk.all, p.attn_bk.all, grad.attn_bk.all, layer * head * key},
+               {opt.m.attn_bv.all, opt.v.attn_bv.all, p.attn_bv.all, grad.attn_bv.all, layer * head * key},
+               {opt.m.attn_bo.all, opt.v.attn_bo.all, p.attn_bo.all, grad.attn_bo.all, layer * embed},
+               {opt.m.mlp_norm_gamma.all, opt.v.mlp_norm_gamma.all, p.mlp_norm_gamma.all, grad.mlp_norm_gamma.all,
+                layer * embed},
+               {opt.m.mlp_norm_beta.all, opt.v.mlp_norm_beta.all, p.mlp_norm_beta.all, grad.mlp_norm_beta.all,
+                layer * embed},
+               {opt.m.mlp_b1.all, opt.v.mlp_b1.all, p.mlp_b1.all, grad.mlp_b1.all, layer * ff},
+               {opt.m.mlp_b2.all, opt.v.mlp_b2.all, p.mlp_b2.all, grad.mlp_b2.all, layer * embed},
+               {opt.m.final_norm_gamma, opt.v.final_norm_gamma, p.final_norm_gamma, grad.final_norm_gamma, embed},
+               {opt.m.final_norm_beta, opt.v.final_norm_beta, p.final_norm_beta, grad.final_norm_beta, embed}},
+              in(scale, 1), in(v_root, 1), in(rate, 1), in(r.health(), 1));
 }
 
 /// One training step on the inputs already loaded.
@@ -907,14 +976,15 @@ void evaluate_batch(Rank &r) {
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(r, rows, p.wte, inputs.tokens, batch * seq, embed, 0, 256);
   float *x = r.work<float>(4194304); // [batch, seq, embed]
-  launch("x_kernel", x_kernel, cover(batch * seq * embed), r, inout(x, batch * seq * embed), in(p.wpe, seq * embed));
+  launch("x_kernel", x_kernel, cover(batch * seq * embed / 4), r, inout(x, batch * seq * embed),
+         in(p.wpe, seq * embed));
   for (int64_t l = 0; l < layer; ++l) {
     float *attn_norm_normalized = r.work<float>(0); // [batch, seq, embed]
     float *attn_norm_rstd = r.work<float>(1048576); // [batch, seq]
     // nn.ech:31 at gpt_fortunes.ech:22  return normalize(x, over = over) * gamma + beta
     normalize(r, attn_norm_normalized, attn_norm_rstd, x, batch * seq, embed, 1e-05);
     float *layer_attn_norm = r.work<float>(0); // [batch, seq, embed]
-    launch("layer_attn_norm_kernel_2", layer_attn_norm_kernel_2, cover(batch * seq * embed), r,
+    launch("layer_attn_norm_kernel_2", layer_attn_norm_kernel_2, cover(batch * seq * embed / 4), r,
            inout(layer_attn_norm, batch * seq * embed), in(p.attn_norm_gamma[l], embed),
            in(p.attn_norm_beta[l], embed));
     float *q = r.work<float>(1048576); // [batch, seq, head, key]
@@ -927,13 +997,13 @@ void evaluate_batch(Rank &r) {
     // nn.ech:81 at gpt_fortunes.ech:22  v = dot(x, wv, over = embed)
     gemm(r, v, layer_attn_norm, p.attn_wv[l], batch * seq, head * key, embed, Form::nn);
     // nn.ech:86 at gpt_fortunes.ech:22  q = q + bq
-    launch("q_kernel_2", q_kernel_2, cover(batch * seq * head * key), r, inout(q, batch * seq * head * key),
+    launch("q_kernel_2", q_kernel_2, cover(batch * seq * head * key / 4), r, inout(q, batch * seq * head * key),
            in(p.attn_bq[l], head * key));
     // nn.ech:87 at gpt_fortunes.ech:22  k = k + bk
-    launch("k_kernel_2", k_kernel_2, cover(batch * seq * head * key), r, inout(k, batch * seq * head * key),
+    launch("k_kernel_2", k_kernel_2, cover(batch * seq * head * key / 4), r, inout(k, batch * seq * head * key),
            in(p.attn_bk[l], head * key));
     // nn.ech:88 at gpt_fortunes.ech:22  v = v + bv
-    launch("v_kernel_2", v_kernel_2, cover(batch * seq * head * key), r, inout(v, batch * seq * head * key),
+    launch("v_kernel_2", v_kernel_2, cover(batch * seq * head * key / 4), r, inout(v, batch * seq * head * key),
            in(p.attn_bv[l], head * key));
     float *a = r.work<float>(0); // [batch, seq, head, key]
     float *attention_max = r.work<float>(5242880); // [batch, head, seq]
@@ -949,25 +1019,25 @@ void evaluate_batch(Rank &r) {
     float *x_2 = r.work<float>(5242880); // [batch, seq, embed]
     // gpt_fortunes.ech:22  x = x + nn.attention(nn.layernorm(x, embed) as attn_norm, embed, head, key, seq, past,
     //     causal = true) as attn
-    launch("x_2_kernel", x_2_kernel, cover(batch * seq * embed), r, inout(x_2, batch * seq * embed),
+    launch("x_2_kernel", x_2_kernel, cover(batch * seq * embed / 4), r, inout(x_2, batch * seq * embed),
            in(x, batch * seq * embed), in(p.attn_bo[l], embed));
     float *mlp_norm_normalized = r.work<float>(6291456); // [batch, seq, embed]
     float *mlp_norm_rstd = r.work<float>(0); // [batch, seq]
     // nn.ech:31 at gpt_fortunes.ech:23  return normalize(x, over = over) * gamma + beta
     normalize(r, mlp_norm_normalized, mlp_norm_rstd, x_2, batch * seq, embed, 1e-05);
     float *layer_mlp_norm = r.work<float>(6291456); // [batch, seq, embed]
-    launch("layer_mlp_norm_kernel_2", layer_mlp_norm_kernel_2, cover(batch * seq * embed), r,
+    launch("layer_mlp_norm_kernel_2", layer_mlp_norm_kernel_2, cover(batch * seq * embed / 4), r,
            inout(layer_mlp_norm, batch * seq * embed), in(p.mlp_norm_gamma[l], embed), in(p.mlp_norm_beta[l], embed));
     float *mlp_product = r.work<float>(0); // [batch, seq, ff]
     // nn.ech:153 at gpt_fortunes.ech:23  return dot(gelu(dot(x, w1, over = embed) + b1), w2, over = ff) + b2
     gemm(r, mlp_product, layer_mlp_norm, p.mlp_w1[l], batch * seq, ff, embed, Form::nn);
     float *mlp_gelu = r.work<float>(0); // [batch, seq, ff]
-    launch("mlp_gelu_kernel", mlp_gelu_kernel, cover(batch * seq * ff), r, inout(mlp_gelu, batch * seq * ff),
+    launch("mlp_gelu_kernel", mlp_gelu_kernel, cover(batch * seq * ff / 4), r, inout(mlp_gelu, batch * seq * ff),
            in(p.mlp_b1[l], ff));
     float *mlp_product_2 = r.work<float>(6291456); // [batch, seq, embed]
     gemm(r, mlp_product_2, mlp_gelu, p.mlp_w2[l], batch * seq, embed, ff, Form::nn);
     // gpt_fortunes.ech:23  x = x + nn.mlp(nn.layernorm(x, embed) as mlp_norm, embed, ff) as mlp
-    launch("x_kernel_2", x_kernel_2, cover(batch * seq * embed), r, out(x, batch * seq * embed),
+    launch("x_kernel_2", x_kernel_2, cover(batch * seq * embed / 4), r, out(x, batch * seq * embed),
            in(x_2, batch * seq * embed), in(mlp_product_2, batch * seq * embed), in(p.mlp_b2[l], embed));
   }
   float *final_norm_normalized = r.work<float>(4194304); // [batch, seq, embed]
@@ -975,7 +1045,7 @@ void evaluate_batch(Rank &r) {
   // nn.ech:31 at gpt_fortunes.ech:25  return normalize(x, over = over) * gamma + beta
   normalize(r, final_norm_normalized, final_norm_rstd, x, batch * seq, embed, 1e-05);
   float *final_norm = r.work<float>(4194304); // [batch, seq, embed]
-  launch("final_norm_kernel_2", final_norm_kernel_2, cover(batch * seq * embed), r,
+  launch("final_norm_kernel_2", final_norm_kernel_2, cover(batch * seq * embed / 4), r,
          inout(final_norm, batch * seq * embed), in(p.final_norm_gamma, embed), in(p.final_norm_beta, embed));
   float *logits = r.work<float>(0); // [batch, seq, vocab]
   // gpt_fortunes.ech:25  logits = dot(nn.layernorm(x, embed) as final_norm, wte, over = embed)

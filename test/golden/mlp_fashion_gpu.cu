@@ -83,35 +83,50 @@ Numbers numbers(const Host &r, double lr) {
   return now;
 }
 
-__global__ void sgd(float *momentum, float *w, const float *d_w, const double *lr, int64_t n, const Health *health) {
+__global__ void sgd(const Tensors<4, float, float, const float> tensors, const double *lr, const Health *health) {
   if (health->isBroken)
     return;
-  const int64_t i = gpu::element();
+  const auto [momentum, w, d_w, n, i] = tensors.of_thread();
   if (i >= n)
     return;
-  const float momentum_before = momentum[i];
-  const float w_before = w[i];
-  const float next_momentum = momentum_before * 0.9f + d_w[i];
-  momentum[i] = next_momentum;
-  w[i] = w_before - next_momentum * static_cast<float>(lr[0]);
+  auto momentum_pack = gpu::load<4>(momentum + i, n - i);
+  auto w_pack = gpu::load<4>(w + i, n - i);
+  const auto d_w_pack = gpu::load<4>(d_w + i, n - i);
+  UNROLL for (int j = 0; j < 4; ++j) {
+    const float momentum_before = momentum_pack[j];
+    const float w_before = w_pack[j];
+    const float next_momentum = momentum_before * 0.9f + d_w_pack[j];
+    momentum_pack[j] = next_momentum;
+    w_pack[j] = w_before - next_momentum * static_cast<float>(lr[0]);
+  }
+  gpu::store(momentum + i, momentum_pack, n - i);
+  gpu::store(w + i, w_pack, n - i);
 }
 
 // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
 __global__ void h_kernel(float *h_2, const float *b1) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 4;
   if (at >= batch * hidden)
     return;
   const int64_t b = at / hidden, h = at % hidden;
-  h_2[b * hidden + h] = math::relu(h_2[b * hidden + h] + b1[h]);
+  auto h_pack = gpu::load<4>(h_2 + b * hidden + h);
+  const auto b1_pack = gpu::load<4>(b1 + h);
+  UNROLL for (int i = 0; i < 4; ++i)
+    h_pack[i] = math::relu(h_pack[i] + b1_pack[i]);
+  gpu::store(h_2 + b * hidden + h, h_pack);
 }
 
 // nn.ech:14 at mlp_fashion.ech:17  y = y + b
 __global__ void y_kernel(float *y, const float *head_b) {
-  const int64_t at = gpu::element();
+  const int64_t at = gpu::element() * 2;
   if (at >= batch * class_)
     return;
   const int64_t b = at / class_, c = at % class_;
-  y[b * class_ + c] = y[b * class_ + c] + head_b[c];
+  auto y_pack = gpu::load<2>(y + b * class_ + c);
+  const auto head_b_pack = gpu::load<2>(head_b + c);
+  UNROLL for (int i = 0; i < 2; ++i)
+    y_pack[i] = y_pack[i] + head_b_pack[i];
+  gpu::store(y + b * class_ + c, y_pack);
 }
 
 // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
@@ -224,12 +239,12 @@ void forward(Rank &r) {
   float *product = r.work<float>(401408); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   gemm(r, product, inputs.image, p.w1, batch, hidden, row * column, Form::nn);
-  launch("h_kernel", h_kernel, cover(batch * hidden), r, inout(act.h, batch * hidden), in(p.b1, hidden));
+  launch("h_kernel", h_kernel, cover(batch * hidden / 4), r, inout(act.h, batch * hidden), in(p.b1, hidden));
   float *y = r.work<float>(65536); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
   gemm(r, y, act.h, p.head_w, batch, class_, hidden, Form::nn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
-  launch("y_kernel", y_kernel, cover(batch * class_), r, inout(act.y, batch * class_), in(p.head_b, class_));
+  launch("y_kernel", y_kernel, cover(batch * class_ / 2), r, inout(act.y, batch * class_), in(p.head_b, class_));
   float *row_loss = r.work<float>(0); // [batch]
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   cross_entropy(r, row_loss, act.shift, act.log_sum, act.y, inputs.label, batch, class_);
@@ -269,28 +284,25 @@ void update(Rank &r) {
   double *sum_of_squares = r.work<double>(401408); // []
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(r, sum_of_squares, 1, 0.0);
-  r.watch("w1", add_squares(r, sum_of_squares, grad.w1, row * column * hidden));
-  r.watch("b1", add_squares(r, sum_of_squares, grad.b1, hidden));
-  r.watch("head.w", add_squares(r, sum_of_squares, grad.head_w, hidden * class_));
-  r.watch("head.b", add_squares(r, sum_of_squares, grad.head_b, class_));
+  add_squares<float>(r, sum_of_squares,
+                     {{"w1", grad.w1, row * column * hidden},
+                      {"b1", grad.b1, hidden},
+                      {"head.w", grad.head_w, hidden * class_},
+                      {"head.b", grad.head_b, class_}});
   float *norm = r.work<float>(401472); // []
   launch("norm_kernel", norm_kernel, cover(1, 32), r, out(norm, 1), in(sum_of_squares, 1));
   // mlp_fashion.ech:4  norm
   r.report(1, norm);
   // mlp_fashion.ech:14  param w1[row, column, hidden] ~ kaiming(over = (row, column))
-  launch("sgd", sgd, cover(row * column * hidden), r, inout(opt.momentum.w1, row * column * hidden),
-         inout(p.w1, row * column * hidden), in(grad.w1, row * column * hidden), in(&now->lr, 1), row * column * hidden,
-         in(r.health(), 1));
   // mlp_fashion.ech:15  param b1[hidden] ~ zeros
-  launch("sgd", sgd, cover(hidden), r, inout(opt.momentum.b1, hidden), inout(p.b1, hidden), in(grad.b1, hidden),
-         in(&now->lr, 1), hidden, in(r.health(), 1));
   // nn.ech:10 at mlp_fashion.ech:17  param w[from, to] ~ normal(1 / sqrt(size(from)))
-  launch("sgd", sgd, cover(hidden * class_), r, inout(opt.momentum.head_w, hidden * class_),
-         inout(p.head_w, hidden * class_), in(grad.head_w, hidden * class_), in(&now->lr, 1), hidden * class_,
-         in(r.health(), 1));
   // nn.ech:13 at mlp_fashion.ech:17  param b[to] ~ zeros
-  launch("sgd", sgd, cover(class_), r, inout(opt.momentum.head_b, class_), inout(p.head_b, class_),
-         in(grad.head_b, class_), in(&now->lr, 1), class_, in(r.health(), 1));
+  launch_each("sgd", sgd, r,
+              {{opt.momentum.w1, p.w1, grad.w1, row * column * hidden},
+               {opt.momentum.b1, p.b1, grad.b1, hidden},
+               {opt.momentum.head_w, p.head_w, grad.head_w, hidden * class_},
+               {opt.momentum.head_b, p.head_b, grad.head_b, class_}},
+              in(&now->lr, 1), in(r.health(), 1));
 }
 
 /// One training step on the inputs already loaded.
@@ -317,12 +329,12 @@ void evaluate_batch(Rank &r) {
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   gemm(r, product, inputs.image, p.w1, batch, hidden, row * column, Form::nn);
   float *h = r.work<float>(0); // [batch, hidden]
-  launch("h_kernel", h_kernel, cover(batch * hidden), r, inout(h, batch * hidden), in(p.b1, hidden));
+  launch("h_kernel", h_kernel, cover(batch * hidden / 4), r, inout(h, batch * hidden), in(p.b1, hidden));
   float *y = r.work<float>(65536); // [batch, class_]
   // nn.ech:11 at mlp_fashion.ech:17  y = dot(x, w, over = from)
   gemm(r, y, h, p.head_w, batch, class_, hidden, Form::nn);
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
-  launch("y_kernel", y_kernel, cover(batch * class_), r, inout(y, batch * class_), in(p.head_b, class_));
+  launch("y_kernel", y_kernel, cover(batch * class_ / 2), r, inout(y, batch * class_), in(p.head_b, class_));
   float *row_loss = r.work<float>(0); // [batch]
   float *shift = r.work<float>(512); // [batch]
   float *log_sum = r.work<float>(1024); // [batch]

@@ -15,7 +15,7 @@ rt.function @train {
   %g = rt.alloc work at 704 {rt.name = "g"} : !e
   %l = rt.alloc work at 768 {rt.name = "l"} : !long
 
-  // A thread a point; seq and embed are walked in one stride by all buffers: one loop.
+  // A thread for 4 points, which it moves at once; seq and embed are walked in one stride by all buffers: one loop.
   // CHECK:      } loops {
   // CHECK-NEXT:   rt.kernel "y_kernel" [#rt.size<batch=2>, #rt.size<seq=4, embed=8>] summed [false, false](%{{.*}}, %{{.*}}, %{{.*}}) {
   // CHECK-NEXT:   ^bb0(%[[B:.*]]: index, %[[I:.*]]: index, %[[TO:.*]]: !rt.buffer{{.*}}, %[[FROM:.*]]: !rt.buffer{{.*}}, %[[BY:.*]]: !rt.buffer{{.*}}):
@@ -23,7 +23,7 @@ rt.function @train {
   // CHECK-NEXT:     %[[W:.*]] = rt.load %[[BY]][%[[I]]] by [1]
   // CHECK-NEXT:     %[[P:.*]] = rt.compute "mul" %[[X]], %[[W]]
   // CHECK-NEXT:     rt.store %[[P]] to %[[TO]][%[[B]], %[[I]]] by [32, 1]
-  // CHECK-NEXT:   } {rt.name = ["b", "i", "y", "x", "w", "at", "row"]}
+  // CHECK-NEXT:   } {rt.name = ["b", "i", "y", "x", "w", "at", "row", "j", "y_pack", "x_pack", "w_pack"], rt.pack = 4 : i64}
   rt.fused ["batch", "seq", "embed"] = [2, 4, 8](%x, %w) -> ["store"](%y) {
   ^bb0(%a: f32, %c: f32):
     %p = rt.compute "mul" %a, %c : (f32, f32) -> f32
@@ -87,7 +87,7 @@ rt.function @train {
 // A rule's kernel is called after it.
 // CHECK-LABEL: rt.function @sgd
 // CHECK: rt.kernel "sgd" [#rt.size<n=?>] summed [false](%{{.*}}, %{{.*}} numbers %{{.*}} : f32) guarded {
-// CHECK: } {rt.name = ["i", "w", "d_w", "rate", "at", "row"]}
+// CHECK: } {rt.name = ["i", "w", "d_w", "rate", "at", "row", "j", "w_pack", "d_w_pack"], rt.pack = 4 : i64}
 rt.function @sgd {
 ^bb0(%w: !n, %d: !n, %n: index, %rate: f32):
   rt.fused ["n"] = [?](%w, %d) numbers (%rate : f32) -> ["store"](%w) {

@@ -374,3 +374,41 @@ rt.function @train {
     } : !rt.buffer<[a=2], f32>
   } : (!rt.buffer<[a=2], f32>) -> (!rt.buffer<[a=2], f32>)
 }
+
+// -----
+
+rt.function @sgd {
+^bb0(%w: !rt.buffer<[n=?], f32>, %n: index, %lr: f64):
+}
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  %lr = rt.number learning_rate : f64
+  %step = rt.number step : f64
+  // expected-error @+1 {{has one rule, with the same numbers for all}}
+  rt.together {
+    rt.invoke @sgd(%x, %lr) count 2 writes [0] : !rt.buffer<[a=2], f32>, f64
+    rt.invoke @sgd(%x, %step) count 2 writes [0] : !rt.buffer<[a=2], f32>, f64
+  }
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  %s = rt.alloc work : !rt.buffer<[], f64>
+  // expected-error @+1 {{has one sum of squares, of elements of one type that name their parameters}}
+  rt.together {
+    rt.add_squares %s, %x watch "x" : !rt.buffer<[], f64>, !rt.buffer<[a=2], f32>
+    rt.add_squares %s, %x : !rt.buffer<[], f64>, !rt.buffer<[a=2], f32>
+  }
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{has rules or sums of squares}}
+  rt.together {
+    rt.fill %x with 0.0 : !rt.buffer<[a=2], f32>
+  }
+}

@@ -98,4 +98,12 @@ rt.function @train.start {
   %lr = rt.number learning_rate : f64
   // CHECK: rt.invoke @sgd(%{{.*}}, %{{.*}}) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
   rt.invoke @sgd(%w, %lr) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
+  %b = rt.alloc work : !rt.buffer<[embed=8], f32>
+  // CHECK: rt.together {
+  // CHECK-NEXT: rt.invoke @sgd
+  // CHECK-NEXT: rt.invoke @sgd
+  rt.together {
+    rt.invoke @sgd(%w, %lr) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
+    rt.invoke @sgd(%b, %lr) count 8 writes [0] : !rt.buffer<[embed=8], f32>, f64
+  }
 }
