@@ -53,10 +53,27 @@ template <typename T> void conv_grad_weights(Rank &r, T *dw, const T *x, const T
 }
 
 template <typename T>
+void attention(Rank &r, T *out, Wide<T> *maximum, Wide<T> *sum, const T *q, const T *k, const T *v,
+               const AttentionShape &shape, const AttentionStrides &strides, const uint8_t *mask = nullptr,
+               const T *bias = nullptr) {
+  if constexpr (runtime::isNarrow<T>) {
+    const auto scratch = [&r](size_t bytes) { return r.scratch<std::byte>(static_cast<int64_t>(bytes)); };
+    if (!mask && !bias && r.dnn().attention<T>(r, scratch, out, maximum, sum, q, k, v, shape, strides))
+      return;
+  }
+  attention(static_cast<Stream>(r), out, maximum, sum, q, k, v, shape, strides, mask, bias);
+}
+template <typename T>
 void attention_grad(Rank &r, T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const Wide<T> *maximum,
                     const Wide<T> *sum, const T *q, const T *k, const T *v, const AttentionShape &shape,
                     const AttentionStrides &strides, const AttentionStrides &grads, const uint8_t *mask = nullptr,
                     const T *bias = nullptr) {
+  if constexpr (runtime::isNarrow<T>) {
+    const auto scratch = [&r](size_t bytes) { return r.scratch<std::byte>(static_cast<int64_t>(bytes)); };
+    if (!mask && !bias &&
+        r.dnn().attention_grad<T>(r, scratch, dq, dk, dv, dout, out, maximum, sum, q, k, v, shape, strides, grads))
+      return;
+  }
   attention_grad(static_cast<Stream>(r), dq, dk, dv, dbias, dout, out, maximum, sum, q, k, v, shape, strides, grads,
                  mask, bias, r.scratch<Wide<T>>(attention_grad_scratch(shape, grads)));
 }

@@ -38,7 +38,15 @@ void *Rank::allocate(size_t bytes) {
   return memory;
 }
 
-Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
+Rank::Rank(Host &host)
+    : host(host), ownDnn(
+                      openDnnForDevice,
+                      [&host](const std::string &line) {
+                        if (host.rank() == 0)
+                          runtime::complain(line);
+                      },
+                      !host.program().profiled.empty()),
+      isReported(host.program().scalars.size()) {
   check(cudaSetDevice(chooseDevice(host)), "cudaSetDevice");
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   if (host.size() > 1)

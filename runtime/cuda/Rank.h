@@ -5,6 +5,7 @@
 // it reports comes back. The host waits there, once; within a step it does not read the device.
 #pragma once
 #include "runtime/cuda/Collectives.h"
+#include "runtime/cuda/DnnChoice.h"
 #include "runtime/cuda/Finite.h"
 #include "runtime/cuda/Gemm.h"
 #include "runtime/cuda/LapTimer.h"
@@ -36,6 +37,8 @@ public:
 
   operator Stream() const { return stream; }
   operator Blas &() { return blas; }
+  /// Which calls cuDNN computes.
+  DnnChoice &dnn() { return ownDnn; }
   int coordinate(int meshAxis) const { return host.coordinate(meshAxis); }
   /// The group of Program::groups[index] that this rank is in.
   const Group &group(int index) const { return host.group(index); }
@@ -92,6 +95,7 @@ private:
   Host &host;
   Stream stream = nullptr;
   Blas blas;
+  DnnChoice ownDnn;
   std::unique_ptr<Collectives> ownCollectives;
   std::vector<void *> allocations;
   std::byte *stateArena, *inputArena, *workArena, *numbersOnDevice;
