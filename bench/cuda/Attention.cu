@@ -1,9 +1,9 @@
 // Attention by cuDNN beside our own kernels, on this machine's GPU: a row a class of shapes, forward and derivative in
 // bf16 and fp16, with how far the results are apart (as DnnCheck.h has it) and what each takes. Ends with 1 where cuDNN
 // computes less than it should.
+#include "runtime/cuda/DnnAttentionShape.h"
 #include "runtime/cuda/DnnCheck.h"
 #include "runtime/cuda/DnnChoice.h"
-#include "runtime/cuda/DnnShape.h"
 
 #include <algorithm>
 #include <cmath>

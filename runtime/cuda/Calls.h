@@ -39,15 +39,33 @@ void scatter_add(Rank &r, T *source, const T *d, std::initializer_list<GatherDim
   scatter_add(static_cast<Stream>(r), source, d, dims, indices, r.scratch<std::byte>(scatter_scratch(dims, indices)));
 }
 
+/// What cuDNN works in.
+inline DnnChoice::Scratch scratch_of(Rank &r) {
+  return [&r](size_t bytes) { return r.scratch<std::byte>(static_cast<int64_t>(bytes)); };
+}
+
+/// Whether cuDNN has computed a convolution of floats, or a derivative of it.
+template <typename T>
+bool conv_by_dnn(Rank &r, const T *first, const T *second, T *result, const ConvShape &shape, ConvKind kind) {
+  if constexpr (std::is_same_v<T, float>)
+    return r.dnn().conv(r, r, scratch_of(r), first, second, result, shape, kind);
+  return false;
+}
 template <typename T> void conv(Rank &r, T *y, const T *x, const T *w, const ConvShape &shape) {
+  if (conv_by_dnn(r, x, w, y, shape, ConvKind::forward))
+    return;
   const int64_t count = conv_scratch(shape, ConvKind::forward);
   conv(static_cast<Blas &>(r), static_cast<Stream>(r), y, x, w, shape, r.scratch<T>(count), count);
 }
 template <typename T> void conv_grad_data(Rank &r, T *dx, const T *dy, const T *w, const ConvShape &shape) {
+  if (conv_by_dnn(r, dy, w, dx, shape, ConvKind::gradData))
+    return;
   const int64_t count = conv_scratch(shape, ConvKind::gradData);
   conv_grad_data(static_cast<Blas &>(r), static_cast<Stream>(r), dx, dy, w, shape, r.scratch<T>(count), count);
 }
 template <typename T> void conv_grad_weights(Rank &r, T *dw, const T *x, const T *dy, const ConvShape &shape) {
+  if (conv_by_dnn(r, dy, x, dw, shape, ConvKind::gradWeights))
+    return;
   const int64_t count = conv_scratch(shape, ConvKind::gradWeights);
   conv_grad_weights(static_cast<Blas &>(r), static_cast<Stream>(r), dw, x, dy, shape, r.scratch<T>(count), count);
 }
@@ -57,8 +75,7 @@ void attention(Rank &r, T *out, Wide<T> *maximum, Wide<T> *sum, const T *q, cons
                const AttentionShape &shape, const AttentionStrides &strides, const uint8_t *mask = nullptr,
                const T *bias = nullptr) {
   if constexpr (runtime::isNarrow<T>) {
-    const auto scratch = [&r](size_t bytes) { return r.scratch<std::byte>(static_cast<int64_t>(bytes)); };
-    if (!mask && !bias && r.dnn().attention<T>(r, scratch, out, maximum, sum, q, k, v, shape, strides))
+    if (!mask && !bias && r.dnn().attention<T>(r, scratch_of(r), out, maximum, sum, q, k, v, shape, strides))
       return;
   }
   attention(static_cast<Stream>(r), out, maximum, sum, q, k, v, shape, strides, mask, bias);
@@ -69,9 +86,9 @@ void attention_grad(Rank &r, T *dq, T *dk, T *dv, T *dbias, const T *dout, const
                     const AttentionStrides &strides, const AttentionStrides &grads, const uint8_t *mask = nullptr,
                     const T *bias = nullptr) {
   if constexpr (runtime::isNarrow<T>) {
-    const auto scratch = [&r](size_t bytes) { return r.scratch<std::byte>(static_cast<int64_t>(bytes)); };
     if (!mask && !bias &&
-        r.dnn().attention_grad<T>(r, scratch, dq, dk, dv, dout, out, maximum, sum, q, k, v, shape, strides, grads))
+        r.dnn().attention_grad<T>(r, scratch_of(r), dq, dk, dv, dout, out, maximum, sum, q, k, v, shape, strides,
+                                  grads))
       return;
   }
   attention_grad(static_cast<Stream>(r), dq, dk, dv, dbias, dout, out, maximum, sum, q, k, v, shape, strides, grads,

@@ -1,12 +1,14 @@
-// The interface to a library that computes attention in place of our own kernels: cuDNN. DnnCudnn.cpp alone names it;
-// DnnAbsent.cpp stands for it where it is not built in. When its work is taken: DnnChoice.h.
+// The interface to a library that computes attention and convolutions in place of our own kernels: cuDNN. DnnCudnn.cpp
+// alone names it; DnnAbsent.cpp stands for it where it is not built in. When its work is taken: DnnChoice.h.
 #pragma once
-#include <cuda_runtime.h>
+#include "runtime/kernels/ConvShape.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+
+struct CUstream_st; // what CUDA's streams point to
 
 namespace echelon::cuda {
 
@@ -32,7 +34,7 @@ struct DnnAttention {
 
 /// logSum: (batch, heads, seq), dense, the logarithm (to base e) of the sum of exp(score) over a query's keys. Without
 /// gradient out and logSum are written; with it they are read, and dq, dk and dv are overwritten.
-struct DnnOperands {
+struct DnnAttentionOperands {
   const void *q, *k, *v;
   void *out;
   float *logSum;
@@ -40,14 +42,21 @@ struct DnnOperands {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 
+/// Of a convolution, its shape has at least two window dimensions. The third is written: y, or of the derivatives dx
+/// (from dy and w) or dw (from x and dy). x, w and y as ConvShape has them, dense, of float.
+struct DnnConvOperands {
+  const void *first, *second; // x and w; dy and w; dy and x
+  void *result;
+};
+
 /// A shape that the library has agreed to compute.
-class DnnPlan {
+template <typename Operands> class DnnPlan {
 public:
   virtual ~DnnPlan() = default;
   /// Bytes of memory on the device that run() works in, aligned to 256.
   virtual size_t workspace() const = 0;
   /// Launches on the stream; also while it is captured. False: nothing useful was done, `why`.
-  virtual bool run(cudaStream_t stream, const DnnOperands &operands, void *workspace, std::string &why) = 0;
+  virtual bool run(CUstream_st *stream, const Operands &operands, void *workspace, std::string &why) = 0;
 };
 
 /// The library, for the device of the thread that has opened it.
@@ -58,7 +67,11 @@ public:
   virtual std::string name() const = 0;
   /// nullptr where the library does not compute this, or not with the same bits each time: `why`. Not while a stream is
   /// captured.
-  virtual std::unique_ptr<DnnPlan> plan(const DnnAttention &attention, bool isGradient, std::string &why) = 0;
+  virtual std::unique_ptr<DnnPlan<DnnAttentionOperands>> plan(const DnnAttention &attention, bool isGradient,
+                                                              std::string &why) = 0;
+  /// Likewise. Floats are multiplied exactly. The plan's workspace is at most `workspace` bytes.
+  virtual std::unique_ptr<DnnPlan<DnnConvOperands>> plan(const runtime::ConvShape &shape, runtime::ConvKind kind,
+                                                         size_t workspace, std::string &why) = 0;
 };
 
 /// nullptr where there is none: `why`.

@@ -2,6 +2,7 @@
 #include "runtime/cuda/Scratch.h"
 
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <vector>
 
@@ -96,6 +97,44 @@ Difference difference_of(Stream stream, const T *a, const T *b, int64_t batch, i
 Difference allowed(DnnType type) {
   const double unit = type == DnnType::bf16 ? 0x1p-8 : 0x1p-11;
   return {2 * unit, 8 * unit};
+}
+
+std::string figure(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", x);
+  return text;
+}
+
+//===-- a trial --------------------------------------------------------------------------------------------------===//
+
+DnnTrial::~DnnTrial() {
+  cudaStreamSynchronize(stream);
+  for (void *x : memory)
+    cudaFree(x);
+}
+
+void *DnnTrial::makeBytes(size_t bytes) {
+  void *x = nullptr;
+  check(cudaMalloc(&x, bytes), "memory to try cuDNN (ECHELON_CUDNN=0: without it)");
+  memory.push_back(x);
+  check(cudaMemsetAsync(x, 0xff, bytes, stream), "cuDNN's trial");
+  return x;
+}
+
+bool DnnTrial::isNear(const char *what, const Difference &difference, const Difference &most) {
+  found = {std::fmax(found.overall, difference.overall), std::fmax(found.worst, difference.worst)};
+  if (difference.overall <= most.overall && difference.worst <= most.worst)
+    return true;
+  why = std::string(what) + " differs from that of our own kernels by " + figure(difference.overall) + " overall and " +
+        figure(difference.worst) + " at worst; rounding allows " + figure(most.overall) + " and " + figure(most.worst);
+  return false;
+}
+
+bool DnnTrial::isSame(const Difference &difference) {
+  if (difference.worst == 0)
+    return true;
+  why = "results differ from one run to the next";
+  return false;
 }
 
 #define INSTANTIATE(T)                                                                                                 \

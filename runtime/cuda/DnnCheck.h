@@ -3,6 +3,8 @@
 #include "runtime/cuda/Device.h"
 #include "runtime/cuda/Dnn.h"
 
+#include <vector>
+
 namespace echelon::cuda {
 
 /// x: count numbers between -size and size, always the same for one seed.
@@ -23,5 +25,39 @@ Difference difference_of(Stream stream, const T *a, const T *b, int64_t batch, i
 /// and keys, each time by half of a unit (bf16: 2^-8, fp16: 2^-11) of an element at most. So twice a unit overall;
 /// eight for a single element, whose terms may cancel.
 Difference allowed(DnnType type);
+
+/// Memory for a trial of the library, and what it has found.
+class DnnTrial {
+public:
+  explicit DnnTrial(Stream stream) : stream(stream) {}
+  DnnTrial(const DnnTrial &) = delete;
+  ~DnnTrial();
+
+  /// count elements that hold NaN.
+  template <typename X> X *make(int64_t count) {
+    return static_cast<X *>(makeBytes(static_cast<size_t>(count) * sizeof(X)));
+  }
+  /// And with values between -size and size.
+  template <typename X> X *make(int64_t count, double size, uint64_t seed) {
+    X *x = make<X>(count);
+    fill_trial(stream, x, count, size, seed);
+    return x;
+  }
+  /// Takes a difference from our own result into account. False: it is too large, `why`.
+  bool isNear(const char *what, const Difference &difference, const Difference &most);
+  /// Takes the difference of two runs into account, which is to be none.
+  bool isSame(const Difference &difference);
+
+  const Stream stream;
+  std::string why;
+  Difference found = {0, 0}; // the largest
+
+private:
+  void *makeBytes(size_t bytes);
+  std::vector<void *> memory;
+};
+
+/// Two digits, for messages.
+std::string figure(double x);
 
 } // namespace echelon::cuda

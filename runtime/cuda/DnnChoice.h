@@ -8,6 +8,7 @@
 // m + log(s): so each pass is chosen by itself.
 #pragma once
 #include "runtime/cuda/Attention.h"
+#include "runtime/cuda/Conv.h"
 #include "runtime/cuda/Dnn.h"
 
 #include <functional>
@@ -39,34 +40,61 @@ public:
                       const float *maximum, const float *sum, const T *q, const T *k, const T *v,
                       const AttentionShape &shape, const AttentionStrides &strides, const AttentionStrides &grads);
 
+  /// Computes a convolution, or a derivative of it, of operands as DnnConvOperands has them; or does nothing. blas: for
+  /// our own kernels, in the trial.
+  bool conv(Blas &blas, Stream stream, const Scratch &scratch, const float *first, const float *second, float *result,
+            const ConvShape &shape, ConvKind kind);
+
   /// Bytes that a plan should work in at most: otherwise it is made for fewer samples, which take turns. And at most
   /// where that is one sample. (Deterministic derivatives on Hopper keep all scores.)
   size_t workspace = size_t(1) << 30, mostWorkspace = size_t(4) << 30;
+  /// And at most for a convolution.
+  size_t convWorkspace = size_t(256) << 20;
 
 private:
   /// What is known of a shape.
-  struct Entry {
-    std::unique_ptr<DnnPlan> plan; // null: our own kernels
-    int64_t samples = 0;           // that the plan computes
+  template <typename Operands> struct Entry {
+    std::unique_ptr<DnnPlan<Operands>> plan; // null: our own kernels
+    int64_t samples = 0;                     // that the plan computes
+    bool hasFailed = false;                  // it is kept: a graph may have its kernels
   };
-  template <typename T> struct Trial;
+  using AttentionEntry = Entry<DnnAttentionOperands>;
+  using ConvEntry = Entry<DnnConvOperands>;
+  template <typename E> using Entries = std::map<std::vector<int64_t>, E>;
 
-  /// Null: our own kernels are to be used.
+  /// Whether there is a library, and plans may be made now.
+  bool isOpenFor(Stream stream);
+  /// The entry of a key, made where there is none; null: our own kernels are to be used.
+  template <typename E, typename Make>
+  E *find(Entries<E> &entries, const std::vector<int64_t> &key, Stream stream, Make make) {
+    auto found = entries.find(key);
+    if (found == entries.end()) {
+      if (!isOpenFor(stream))
+        return nullptr;
+      found = entries.emplace(key, make()).first;
+    }
+    return found->second.plan && !found->second.hasFailed ? &found->second : nullptr;
+  }
+  void tell(const std::string &what, bool isTaken, const std::string &why, double difference, const std::string &more);
+  void tellFailure(const std::string &what, const std::string &why);
+
   template <typename T>
-  Entry *entryFor(Stream stream, const DnnAttention &of, const AttentionShape &shape, const AttentionStrides &strides,
-                  const AttentionStrides *grads);
+  AttentionEntry *entryFor(Stream stream, const DnnAttention &of, const AttentionShape &shape,
+                           const AttentionStrides &strides, const AttentionStrides *grads);
   /// A plan for all samples or a part of them.
-  Entry planFor(DnnAttention of, bool isGradient, std::string &why);
+  AttentionEntry planFor(DnnAttention of, bool isGradient, std::string &why);
   template <typename T>
-  Entry choose(Stream stream, const DnnAttention &of, const AttentionShape &shape, const AttentionStrides &strides,
-               const AttentionStrides *grads);
-  void giveUp(Entry &entry, const DnnAttention &of, bool isGradient, const std::string &why);
+  AttentionEntry choose(Stream stream, const DnnAttention &of, const AttentionShape &shape,
+                        const AttentionStrides &strides, const AttentionStrides *grads);
+
+  ConvEntry choose(Blas &blas, Stream stream, const ConvShape &shape, ConvKind kind);
 
   Open open;
   Say say;
   bool tellsAll, isOpen = false;
   std::unique_ptr<DnnLibrary> library;
-  std::map<std::vector<int64_t>, Entry> entries;
+  Entries<AttentionEntry> attentions;
+  Entries<ConvEntry> convs;
 };
 
 /// For a rank: cuDNN, on a device of capability 9.0 or newer, unless the environment has ECHELON_CUDNN=0.

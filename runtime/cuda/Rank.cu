@@ -38,20 +38,17 @@ void *Rank::allocate(size_t bytes) {
   return memory;
 }
 
-Rank::Rank(Host &host)
-    : host(host), ownDnn(
-                      openDnnForDevice,
-                      [&host](const std::string &line) {
-                        if (host.rank() == 0)
-                          runtime::complain(line);
-                      },
-                      !host.program().profiled.empty()),
-      isReported(host.program().scalars.size()) {
+Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
   check(cudaSetDevice(chooseDevice(host)), "cudaSetDevice");
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   if (host.size() > 1)
     ownCollectives = std::make_unique<Collectives>(host, stream);
   const runtime::Program &program = host.program();
+  const auto say = [&host](const std::string &line) {
+    if (host.rank() == 0)
+      runtime::complain(line);
+  };
+  ownDnn = std::make_unique<DnnChoice>(openDnnForDevice, say, !program.profiled.empty());
   stateArena = static_cast<std::byte *>(allocate(size_t(program.stateBytes)));
   inputArena = static_cast<std::byte *>(allocate(size_t(program.inputBytes)));
   workArena = static_cast<std::byte *>(allocate(size_t(program.workBytes)));
@@ -74,6 +71,7 @@ Rank::~Rank() {
     if (graph.launches)
       cudaGraphExecDestroy(graph.launches);
   ownCollectives.reset();
+  ownDnn.reset(); // while its stream is there
   for (void *memory : allocations)
     cudaFree(memory);
   cudaFreeHost(mirror);

@@ -38,7 +38,7 @@ public:
   operator Stream() const { return stream; }
   operator Blas &() { return blas; }
   /// Which calls cuDNN computes.
-  DnnChoice &dnn() { return ownDnn; }
+  DnnChoice &dnn() { return *ownDnn; }
   int coordinate(int meshAxis) const { return host.coordinate(meshAxis); }
   /// The group of Program::groups[index] that this rank is in.
   const Group &group(int index) const { return host.group(index); }
@@ -95,7 +95,7 @@ private:
   Host &host;
   Stream stream = nullptr;
   Blas blas;
-  DnnChoice ownDnn;
+  std::unique_ptr<DnnChoice> ownDnn;
   std::unique_ptr<Collectives> ownCollectives;
   std::vector<void *> allocations;
   std::byte *stateArena, *inputArena, *workArena, *numbersOnDevice;

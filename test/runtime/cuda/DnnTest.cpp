@@ -2,8 +2,8 @@
 #include "OnDevice.h"
 #include "StandIn.h"
 #include "UnderSeeds.h"
+#include "runtime/cuda/DnnAttentionShape.h"
 #include "runtime/cuda/DnnChoice.h"
-#include "runtime/cuda/DnnShape.h"
 
 namespace echelon::cuda {
 namespace {
@@ -27,7 +27,7 @@ std::optional<DnnAttention> covered(const AttentionShape &s) {
 }
 
 // A shape as GPT-2's goes over as it is.
-TEST(DnnShape, GoesOver) {
+TEST(DnnAttentionShape, GoesOver) {
   const auto of = covered({64, 1, 12, 1024, 1024, 64, 64, 0.125, true});
   ASSERT_TRUE(of);
   EXPECT_EQ(of->sight, DnnSight::topLeft);
@@ -41,7 +41,7 @@ TEST(DnnShape, GoesOver) {
 }
 
 // Where query i sees keys up to i + offset: which diagonal that is, of how many keys.
-TEST(DnnShape, Offsets) {
+TEST(DnnAttentionShape, Offsets) {
   const auto of = [](int64_t seq, int64_t past, int64_t offset) {
     return covered({1, 1, 1, seq, past, 8, 8, 1, true, offset});
   };
@@ -60,7 +60,7 @@ TEST(DnnShape, Offsets) {
   EXPECT_TRUE(is(covered({1, 1, 1, 64, 128, 8, 8, 1, false, -1}), DnnSight::all, 128));
 }
 
-TEST(DnnShape, Sizes) {
+TEST(DnnAttentionShape, Sizes) {
   const auto of = [](int64_t seq, int64_t past, int64_t key, int64_t value) {
     return covered({2, 1, 2, seq, past, key, value, 1, false}).has_value();
   };
@@ -75,7 +75,7 @@ TEST(DnnShape, Sizes) {
 }
 
 // Four heads of each of two groups read the group's keys; then all read one head of keys.
-TEST(DnnShape, GroupedQueries) {
+TEST(DnnAttentionShape, GroupedQueries) {
   const AttentionShape s = {2, 2, 4, 64, 64, 64, 64, 0.125, true};
   AttentionStrides strides = storages(s, false);
   auto of = dnn_attention_of(DnnType::fp16, s, strides, &strides);
@@ -91,7 +91,7 @@ TEST(DnnShape, GroupedQueries) {
   EXPECT_EQ(of->keyHeads, 1);
 }
 
-TEST(DnnShape, StridesThatDoNotFit) {
+TEST(DnnAttentionShape, StridesThatDoNotFit) {
   const AttentionShape s = {2, 2, 4, 64, 64, 64, 64, 0.125, true};
   const auto isCovered = [&](auto change, bool ofGradient = false) {
     AttentionStrides strides = storages(s), grads = strides;
@@ -341,6 +341,87 @@ TEST(DnnChoice, NoLibrary) {
   EXPECT_FALSE(call.gradient(by));
   ASSERT_EQ(said.size(), 1u); // once
   EXPECT_NE(said[0].find("libcudnn.so.9: not found"), std::string::npos);
+}
+
+//===-- convolutions ---------------------------------------------------------------------------------------------===//
+
+/// Operands of a convolution, and its result of a kind by our own kernels.
+struct ConvCall {
+  ConvShape shape;
+  ConvKind kind;
+  OnDevice<float> first, second, result, own, scratch;
+  Blas blas;
+
+  ConvCall(const ConvShape &s, ConvKind kind)
+      : shape(s), kind(kind), first(randomValues<float>(sizeOf(s, kind != ConvKind::forward ? 'y' : 'x'), 1)),
+        second(randomValues<float>(sizeOf(s, kind == ConvKind::gradWeights ? 'x' : 'w'), 2)),
+        result(std::vector<float>(count(), 9)), own(std::vector<float>(count(), 9)),
+        scratch(std::vector<float>(static_cast<size_t>(conv_scratch(s, kind)) + 1)) {
+    const int64_t scratchCount = conv_scratch(s, kind);
+    if (kind == ConvKind::forward)
+      conv(blas, nullptr, own.get(), first.get(), second.get(), s, scratch.get(), scratchCount);
+    else if (kind == ConvKind::gradData)
+      conv_grad_data(blas, nullptr, own.get(), first.get(), second.get(), s, scratch.get(), scratchCount);
+    else
+      conv_grad_weights(blas, nullptr, own.get(), second.get(), first.get(), s, scratch.get(), scratchCount);
+  }
+  static int64_t sizeOf(const ConvShape &s, char of) {
+    const ConvColumns c(s, ConvKind::forward);
+    return of == 'x' ? s.batch * s.from * c.in : of == 'w' ? s.to * c.inner : s.batch * s.to * c.out;
+  }
+  size_t count() const {
+    return static_cast<size_t>(sizeOf(shape, kind == ConvKind::forward ? 'y' : kind == ConvKind::gradData ? 'x' : 'w'));
+  }
+  bool run(Chosen &by) {
+    return by.choice.conv(blas, nullptr, by.scratch, first.get(), second.get(), result.get(), shape, kind);
+  }
+};
+constexpr ConvKind kKinds[] = {ConvKind::forward, ConvKind::gradData, ConvKind::gradWeights};
+constexpr ConvShape kConv = {3, 16, 16, 2, {{20, 3, 1, 1, 1}, {20, 3, 2, 0, 1}}};
+
+// Two window dimensions, and one, of which the library is given two.
+TEST(DnnConv, TakesARightLibrary) {
+  setSeed(1); // streams run as late as they may
+  for (const ConvShape &shape : {kConv, ConvShape{3, 16, 16, 1, {{300, 5, 1, 2, 1}}}})
+    for (ConvKind kind : kKinds) {
+      Chosen by;
+      ConvCall call(shape, kind);
+      ASSERT_TRUE(call.run(by));
+      EXPECT_TRUE(by.hasSaid("by stand-in 1.0"));
+      expectNear(call.result.host(), call.own.host(), 1e-4);
+      EXPECT_EQ(by.library.runs, 3); // the trial, twice
+      ASSERT_TRUE(call.run(by));
+      EXPECT_EQ(by.library.runs, 4);
+      EXPECT_EQ(by.library.plans, 2);
+    }
+  EXPECT_EQ(racesFound(), 0);
+}
+
+// Rounded operands, as of tf32, and zeros at the other end.
+TEST(DnnConv, RefusesAWrongLibrary) {
+  for (Fault fault : {Fault::rounded, Fault::shifted})
+    for (ConvKind kind : kKinds) {
+      Chosen by(fault);
+      ConvCall call(kConv, kind);
+      EXPECT_FALSE(call.run(by));
+      EXPECT_TRUE(by.hasSaid("the result differs"));
+      EXPECT_FALSE(call.run(by));
+      EXPECT_EQ(by.library.plans, 1);
+      EXPECT_EQ(call.result.host(), std::vector<float>(call.count(), 9));
+    }
+}
+
+// What is one product of matrices, small, in four dimensions, or cuts x off stays with our own kernels.
+TEST(DnnConv, Shapes) {
+  const auto isTaken = [](const ConvShape &shape) {
+    Chosen by;
+    return ConvCall(shape, ConvKind::forward).run(by);
+  };
+  EXPECT_TRUE(isTaken({1, 8, 8, 3, {{9, 3, 1, 1, 1}, {9, 3, 1, 1, 1}, {9, 3, 1, 1, 1}}}));
+  EXPECT_FALSE(isTaken({4, 32, 32, 2, {{20, 1, 1, 0, 0}, {20, 1, 1, 0, 0}}}));
+  EXPECT_FALSE(isTaken({3, 4, 4, 2, {{20, 3, 1, 1, 1}, {20, 3, 1, 1, 1}}}));
+  EXPECT_FALSE(isTaken({1, 4, 4, 4, {{6, 3, 1, 1, 1}, {6, 3, 1, 1, 1}, {6, 3, 1, 1, 1}, {6, 2, 1, 0, 1}}}));
+  EXPECT_FALSE(isTaken({3, 16, 16, 2, {{20, 3, 1, 1, 1}, {22, 3, 1, -1, 1}}}));
 }
 
 // On emulated GPUs there is no cuDNN, and nothing is said.

@@ -1,8 +1,9 @@
 // A library in cuDNN's place, for tests on the host: attention by its definition, with weights rounded to two bytes
-// before they are multiplied; or with a fault.
+// before they are multiplied, and convolutions by plain loops; or with a fault.
 #pragma once
 #include "runtime/cuda/Dnn.h"
 #include "runtime/cuda/host/Block.h"
+#include "runtime/kernels/Conv.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,12 +13,13 @@ namespace echelon::cuda {
 
 enum class Fault {
   none,
-  shifted,   // the diagonal is one key further
+  shifted,   // the diagonal is one key further; zeros before x are after it
   scaled,    // scores are 5 % larger
   base2,     // the logarithm is to base 2
   mapped,    // heads of queries take turns at the heads of keys
   unwritten, // the last row is missing
   restless,  // the last bit of an element changes from run to run
+  rounded,   // operands of a convolution have 10 bits of mantissa
   refuses,   // makes no plan
   fails,     // makes plans that do not run
 };
@@ -33,7 +35,8 @@ public:
   explicit StandIn(State &state) : state(state) {}
 
   std::string name() const override { return "stand-in 1.0"; }
-  std::unique_ptr<DnnPlan> plan(const DnnAttention &of, bool isGradient, std::string &why) override {
+  std::unique_ptr<DnnPlan<DnnAttentionOperands>> plan(const DnnAttention &of, bool isGradient,
+                                                      std::string &why) override {
     if (state.fault == Fault::refuses) {
       why = "not supported";
       return nullptr;
@@ -42,15 +45,21 @@ public:
     return std::make_unique<Plan>(state, of, isGradient);
   }
 
+  std::unique_ptr<DnnPlan<DnnConvOperands>> plan(const runtime::ConvShape &shape, runtime::ConvKind kind, size_t,
+                                                 std::string &) override {
+    ++state.plans;
+    return std::make_unique<ConvPlan>(state, shape, kind);
+  }
+
 private:
-  struct Plan : DnnPlan {
+  struct Plan : DnnPlan<DnnAttentionOperands> {
     State &state;
     DnnAttention of;
     bool isGradient;
     Plan(State &state, const DnnAttention &of, bool isGradient) : state(state), of(of), isGradient(isGradient) {}
 
     size_t workspace() const override { return state.workspaceOfSample * static_cast<size_t>(of.batch); }
-    bool run(cudaStream_t stream, const DnnOperands &x, void *, std::string &why) override {
+    bool run(cudaStream_t stream, const DnnAttentionOperands &x, void *, std::string &why) override {
       if (state.fault == Fault::fails) {
         why = "execution failed";
         return false;
@@ -68,12 +77,12 @@ private:
 
   template <typename T> struct Computed {
     const DnnAttention &of;
-    const DnnOperands &x;
+    const DnnAttentionOperands &x;
     Fault fault;
     int number;
     int64_t b = 0, h = 0;
 
-    Computed(const DnnAttention &of, const DnnOperands &x, Fault fault, int number)
+    Computed(const DnnAttention &of, const DnnAttentionOperands &x, Fault fault, int number)
         : of(of), x(x), fault(fault), number(number) {}
 
     static float rounded(float v) { return static_cast<float>(T(v)); }
@@ -164,6 +173,55 @@ private:
     void stir(T *to, int64_t i) const {
       if (fault == Fault::restless && i == of.seq / 2)
         to[0].bits = static_cast<uint16_t>((to[0].bits & ~1) | (number & 1));
+    }
+  };
+
+  struct ConvPlan : DnnPlan<DnnConvOperands> {
+    State &state;
+    runtime::ConvShape shape;
+    runtime::ConvKind kind;
+    ConvPlan(State &state, const runtime::ConvShape &shape, runtime::ConvKind kind)
+        : state(state), shape(shape), kind(kind) {
+      if (state.fault == Fault::shifted)
+        std::swap(this->shape.dims[1].padLow, this->shape.dims[1].padHigh);
+    }
+
+    size_t workspace() const override { return 64; }
+    bool run(cudaStream_t stream, const DnnConvOperands &x, void *, std::string &) override {
+      std::string what = "conv";
+      const std::vector<host::Range> touched = host::announcedFor(stream, what);
+      ++state.runs;
+      host::enqueue(stream, what.c_str(), touched,
+                    [shape = shape, kind = kind, x, isRounded = state.fault == Fault::rounded] {
+                      compute(shape, kind, x, isRounded);
+                    });
+      return true;
+    }
+    static void compute(const runtime::ConvShape &shape, runtime::ConvKind kind, const DnnConvOperands &x,
+                        bool isRounded) {
+      int64_t in = 1, out = 1, window = 1;
+      for (int k = 0; k < shape.rank; ++k)
+        in *= shape.dims[k].in, out *= shape.dims[k].out(), window *= shape.dims[k].window;
+      const auto copied = [&](const void *from, bool isY, bool isX) {
+        const int64_t count = isY   ? shape.batch * shape.to * out
+                              : isX ? shape.batch * shape.from * in
+                                    : shape.to * shape.from * window;
+        std::vector<float> values(static_cast<const float *>(from), static_cast<const float *>(from) + count);
+        for (float &v : values)
+          if (isRounded) // to 10 bits of mantissa
+            v = std::ldexp(std::nearbyint(std::ldexp(v, 10 - std::ilogb(v))), std::ilogb(v) - 10);
+        return values;
+      };
+      using runtime::ConvKind;
+      const std::vector<float> first = copied(x.first, kind != ConvKind::forward, true),
+                               second = copied(x.second, false, kind == ConvKind::gradWeights);
+      float *result = static_cast<float *>(x.result);
+      if (kind == ConvKind::forward)
+        runtime::reference::conv(result, first.data(), second.data(), shape);
+      else if (kind == ConvKind::gradData)
+        runtime::reference::conv_grad_data(result, first.data(), second.data(), shape);
+      else
+        runtime::reference::conv_grad_weights(result, second.data(), first.data(), shape);
     }
   };
 

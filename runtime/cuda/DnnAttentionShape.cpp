@@ -1,4 +1,4 @@
-#include "runtime/cuda/DnnShape.h"
+#include "runtime/cuda/DnnAttentionShape.h"
 
 #include <algorithm>
 
