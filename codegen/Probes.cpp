@@ -39,14 +39,16 @@ std::string Probes::behind(Operation &op) {
   std::string name = cost.name;
   if (cost.about)
     name += " " + nameIn(cost.about) + " " + describe(rt::buffer(cost.about));
+  auto group = isa<rt::CollectiveOp>(op) ? op.getAttrOfType<IntegerAttr>(rt::kGroup) : IntegerAttr();
   entries.push_back("{" + quoted(name) + ", " + quoted(linesOf(op)) + ", " + quoted(cost.kind) + ", " +
-                    std::to_string(cost.flops) + ", " + std::to_string(cost.bytes) + "}");
+                    std::to_string(cost.flops) + ", " + std::to_string(cost.bytes) +
+                    (group ? ", " + std::to_string(group.getInt()) : "") + "}");
   return "r.lap(" + std::to_string(entries.size() - 1) + ");";
 }
 
 void Probes::print(raw_ostream &os) const {
   os << "/// The operations of a step, as r.lap(…) after each numbers them: what, line, kind, flops and bytes of one "
-        "call.\n"
+        "call; the group of a collective.\n"
      << "// clang-format off: one line an operation\nconst std::vector<ProfiledOp> profiled = {\n";
   for (const std::string &entry : entries)
     os << "    " << entry << ",\n";

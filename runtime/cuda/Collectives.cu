@@ -81,6 +81,10 @@ Collectives::~Collectives() {
     cudaFree(memory);
   for (cudaEvent_t event : events)
     cudaEventDestroy(event);
+  for (const Timed &each : timed) {
+    cudaEventDestroy(each.begin);
+    cudaEventDestroy(each.end);
+  }
   for (void *each : marks)
     cudaFreeHost(each);
 }
@@ -115,7 +119,7 @@ cudaEvent_t Collectives::nextEvent() {
 
 void Collectives::begin() {
   watchdog->forget();
-  used = 0;
+  used = usedTimed = 0;
 }
 
 void Collectives::check() {
@@ -134,6 +138,9 @@ Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algori
   }
   cuda::check(cudaEventRecord(due, compute), call.label);
   cuda::check(cudaStreamWaitEvent(lane.stream, due, 0), call.label);
+  const bool isTraced = host.counted() && host.counted()->traced();
+  if (isTraced)
+    time(group, call, lane.stream);
   if (algorithm == Algorithm::bf16_summands)
     sumRounded<bf16>(lane, group, call);
   else if (algorithm == Algorithm::fp16_summands)
@@ -142,12 +149,37 @@ Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algori
     put(lane, group, call, algorithm);
   if (isCaptured)
     mark(place + 1, lane.stream);
+  if (isTraced)
+    cuda::check(cudaEventRecord(timed[usedTimed - 1].end, lane.stream), call.label);
   cuda::check(cudaEventRecord(done, lane.stream), call.label);
   if (!isCaptured) {
     auto isOver = [](cudaEvent_t event) { return [event] { return cudaEventQuery(event) == cudaSuccess; }; };
     watchdog->began(call, host.step(), isOver(due), isOver(done));
   }
   return Ticket(compute, done);
+}
+
+/// The collective that begins here; the caller records its end.
+void Collectives::time(const Group &group, const CollectiveCall &call, Stream stream) {
+  if (usedTimed == timed.size()) {
+    timed.emplace_back();
+    cuda::check(cudaEventCreate(&timed.back().begin), "cudaEventCreate");
+    cuda::check(cudaEventCreate(&timed.back().end), "cudaEventCreate");
+  }
+  Timed &each = timed[usedTimed++];
+  each.call = call;
+  each.group = 0;
+  while (host.group(each.group).id != group.id)
+    ++each.group;
+  cuda::check(cudaEventRecord(each.begin, stream), call.label);
+}
+
+void Collectives::trace(runtime::Trace &trace, const DeviceClock &clock) {
+  for (size_t i = 0; i < usedTimed; ++i) {
+    const Timed &each = timed[i];
+    trace.addCollective(each.group, nameOf(each.call.kind), each.call.label, clock.ticksOf(each.begin),
+                        clock.ticksOf(each.end));
+  }
 }
 
 //===-- graphs ---------------------------------------------------------------------------------------------------===//

@@ -5,6 +5,7 @@
 // it is over; the rank's stream goes on behind it, and where it is only started, behind wait().
 #pragma once
 #include "runtime/collectives/Collectives.h"
+#include "runtime/cuda/LapTimer.h"
 #include "runtime/cuda/Transport.h"
 #include "runtime/cuda/Watchdog.h"
 
@@ -68,6 +69,9 @@ public:
   /// Ends the rank where a collective did not end. Behind a wait of the host.
   void check();
 
+  /// When the collectives since begin() were, in a step that is traced. They are over.
+  void trace(runtime::Trace &trace, const DeviceClock &clock);
+
   /// Whether collectives may be captured into a graph: those that go through the host wait for it.
   bool mayBeCaptured() const;
   /// The collectives of a graph. A launch marks in the host's memory how far it is, since events of a graph are none to
@@ -92,6 +96,7 @@ private:
   Lane &laneOf(const Group &group);
   template <typename T> T *scratch(Lane &lane, int64_t count);
   cudaEvent_t nextEvent();
+  void time(const Group &group, const CollectiveCall &call, Stream stream);
   void mark(size_t place, Stream stream);
   void put(Lane &lane, const Group &group, const CollectiveCall &call, Algorithm algorithm = Algorithm::automatic);
   template <typename N> void sumRounded(Lane &lane, const Group &group, const CollectiveCall &call);
@@ -104,6 +109,14 @@ private:
   std::vector<void *> allocations;
   std::vector<cudaEvent_t> events; // of a function: those before `used` are taken
   size_t used = 0;
+  /// A collective of a step that is traced, between two events of its stream.
+  struct Timed {
+    int group; // an index into Program::groups
+    CollectiveCall call;
+    cudaEvent_t begin = nullptr, end = nullptr;
+  };
+  std::vector<Timed> timed; // those before `usedTimed` are of this function
+  size_t usedTimed = 0;
   Captured captured; // under way, where it has marks
   std::vector<void *> marks;
 };

@@ -34,6 +34,34 @@ __global__ void scale_add_kernel(float4 *y, const float4 *x, float a, int64_t n)
 
 } // namespace
 
+/// What a second is in ticks is measured around a wait of a few milliseconds, once.
+static double ticksOfSecond() {
+  const uint64_t ticks = runtime::ticks();
+  const double seconds = runtime::secondsNow();
+  while (runtime::secondsNow() - seconds < 5e-3) {
+  }
+  return static_cast<double>(runtime::ticks() - ticks) / (runtime::secondsNow() - seconds);
+}
+
+DeviceClock::DeviceClock(Stream stream) {
+  static const double perSecond = ticksOfSecond();
+  ticksPerSecond = perSecond;
+  check(cudaEventCreate(&known), "cudaEventCreate");
+  check(cudaStreamSynchronize(stream), "trace"); // so that the event is over at once
+  const uint64_t before = runtime::ticks();
+  check(cudaEventRecord(known, stream), "trace");
+  check(cudaEventSynchronize(known), "trace");
+  ticks = before + (runtime::ticks() - before) / 2;
+}
+
+DeviceClock::~DeviceClock() { cudaEventDestroy(known); }
+
+uint64_t DeviceClock::ticksOf(cudaEvent_t event) const {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, event, known), "trace");
+  return ticks - static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e-3 * ticksPerSecond);
+}
+
 LapTimer::~LapTimer() {
   for (cudaEvent_t event : events)
     cudaEventDestroy(event);
@@ -66,6 +94,15 @@ void LapTimer::end(runtime::Laps &laps) {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, events[i], events[i + 1]), "lap");
     laps.add(entries[i], static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e-3 * perSecond));
+  }
+}
+
+void LapTimer::trace(runtime::Trace &trace, const DeviceClock &clock) const {
+  uint64_t begin = clock.ticksOf(events[0]);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const uint64_t end = clock.ticksOf(events[i + 1]);
+    trace.add(entries[i], begin, end);
+    begin = end;
   }
 }
 

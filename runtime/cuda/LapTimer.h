@@ -8,6 +8,22 @@
 
 namespace echelon::cuda {
 
+/// When events of a device were, on the clock of the host (Ticks.h): to some microseconds.
+class DeviceClock {
+public:
+  /// Waits for the stream.
+  explicit DeviceClock(Stream stream);
+  ~DeviceClock();
+  DeviceClock(const DeviceClock &) = delete;
+  /// Of an event before this clock was made, with times, that is over.
+  uint64_t ticksOf(cudaEvent_t event) const;
+
+private:
+  cudaEvent_t known = nullptr;
+  uint64_t ticks = 0; // when it was
+  double ticksPerSecond = 0;
+};
+
 class LapTimer {
 public:
   explicit LapTimer(Stream stream) : stream(stream) {}
@@ -20,6 +36,8 @@ public:
   void lap(size_t entry);
   /// What the function's operations took, once the stream is over.
   void end(runtime::Laps &laps);
+  /// When they were.
+  void trace(runtime::Trace &trace, const DeviceClock &clock) const;
 
 private:
   void record();

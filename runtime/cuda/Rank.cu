@@ -133,6 +133,13 @@ void Rank::lap(size_t entry) {
 
 runtime::Limits Rank::limits() { return limitsOf(stream); }
 
+void Rank::trace(runtime::Trace &trace) {
+  const DeviceClock clock(stream);
+  laps->trace(trace, clock);
+  if (ownCollectives)
+    ownCollectives->trace(trace, clock);
+}
+
 void Rank::begin(const void *numbers, size_t bytes) {
   if (bytes > kNumbersBytes)
     runtime::fail("a program has more numbers than fit");
@@ -207,8 +214,11 @@ void Rank::end() {
   if (ownCollectives)
     ownCollectives->check();
   check(error, "step");
-  if (laps && host.counted())
+  if (laps && host.counted()) {
     laps->end(*host.counted());
+    if (runtime::Trace *trace = host.counted()->traced())
+      this->trace(*trace);
+  }
   Health health;
   std::memcpy(&health, back, sizeof health);
   if (health.firstBroken > 0) {

@@ -89,6 +89,7 @@ private:
   };
   bool mayBeCaptured() const;
   void capture(Graph &graph, void (*function)(Rank &));
+  void trace(runtime::Trace &trace);
   void *scratchBytes(size_t bytes);
   void *allocate(size_t bytes);
 

@@ -2,6 +2,7 @@
 // operation's. So every moment of a step is some operation's, and a measurement costs one reading of a counter.
 #pragma once
 
+#include "runtime/profile/Trace.h"
 #include "runtime/transport/Ticks.h"
 
 #include <cstddef>
@@ -23,7 +24,7 @@ public:
   /// Discards the time so far.
   void start() {
     lastWaited = waited;
-    last = ticks();
+    last = seen = ticks();
   }
   /// What passed since the last lap is this entry's.
   void lap(size_t entry) {
@@ -34,6 +35,9 @@ public:
     ++sum.calls;
     lastWaited = waited;
     last = now;
+    if (trace)
+      trace->add(entry, seen, now);
+    seen = now;
   }
   /// Of what passed since the last lap, so many ticks are this entry's: a device has measured them.
   void add(size_t entry, uint64_t ofDevice) {
@@ -41,6 +45,9 @@ public:
     ++sums[entry].calls;
     last += ofDevice;
   }
+  /// From here on laps are spans of a trace, too; null: no longer. What a device has measured its timer adds.
+  void traceTo(Trace *newTrace) { trace = newTrace; }
+  Trace *traced() const { return trace; }
   /// Forgets all.
   void clear() { sums.assign(sums.size(), Sum()); }
   const std::vector<Sum> &all() const { return sums; }
@@ -49,6 +56,8 @@ private:
   std::vector<Sum> sums;
   const uint64_t &waited;
   uint64_t last = 0, lastWaited = 0;
+  uint64_t seen = 0; // when the last lap ended, whatever a device has measured since
+  Trace *trace = nullptr;
 };
 
 } // namespace echelon::runtime

@@ -1,12 +1,17 @@
 #include "runtime/profile/Profile.h"
 
 #include "runtime/collectives/Collectives.h"
+#include "runtime/launch/Fail.h"
 #include "runtime/profile/Limits.h"
 #include "runtime/program/Clock.h"
 #include "runtime/program/Rank.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace echelon::runtime {
 
@@ -57,22 +62,62 @@ Limits measured(Rank &rank, int threads) {
   return limits;
 }
 
-} // namespace
+/// In the order of Between.
+constexpr const char *kBetween[] = {"evaluation after step", "snapshot after step"};
 
-Profile::Profile(Rank &r, int64_t steps, int threads)
-    : rank(r), laps(r.program().profiled.size() + kAroundCount, r.transport().waitedTicks()),
-      limits(measured(r, threads)), leftOut(warmUp(steps)) {
-  rank.count(&laps);
+/// The program's operations, what is around them, what is between steps, and a step.
+std::vector<Traced> tracedEntries(const Rank &rank) {
+  std::vector<Traced> entries;
+  for (const ProfiledOp &op : rank.program().profiled)
+    entries.push_back({op.op, op.line, op.kind,
+                       op.group >= 0 && !rank.program().device ? Traced::Groups + op.group : Traced::Operations});
+  for (const AroundRow &row : kAround)
+    entries.push_back({row.op, "", row.kind, Traced::Host});
+  if (rank.program().device) // the operations are the device's; meanwhile
+    entries.back().name = "the step is launched and waited for";
+  for (const char *name : kBetween)
+    entries.push_back({name, "", "between steps", Traced::Steps});
+  entries.push_back({"step", "", "step", Traced::Steps});
+  return entries;
 }
 
-void Profile::beginStep() {
+} // namespace
+
+Profile::Profile(Rank &r, int64_t steps, int threads, const std::string &path)
+    : rank(r), laps(r.program().profiled.size() + kAroundCount, r.transport().waitedTicks()),
+      limits(measured(r, threads)), leftOut(warmUp(steps)), tracePath(path) {
+  rank.count(&laps);
+  measuredAt = secondsNow();
+  if (path.empty())
+    return;
+  trace.emplace(tracedEntries(rank));
+  if (rank.rank() == 0 && !(traceFile = std::fopen(path.c_str(), "we")))
+    fail("cannot write \"" + path + "\": " + std::strerror(errno));
+  // The machines of a run have clocks of their own; on one machine rank 0's moment is everyone's.
+  if (rank.transport().ranksHere() == rank.size() && rank.size() > 1)
+    broadcast(rank.transport(), rank.transport().world(), &measuredAt, 1, 0, "trace");
+}
+
+Profile::~Profile() {
+  if (traceFile)
+    std::fclose(traceFile);
+}
+
+void Profile::beginStep(int64_t step) {
   if (begun++ == leftOut) {
     laps.clear();
     firstSeconds = secondsNow();
     firstTicks = ticks();
   }
   beganAt = secondsNow();
+  stepTicks = ticks();
   laps.start();
+  if (begun <= leftOut || !isTraced())
+    return;
+  trace->beginStep(step);
+  laps.traceTo(&*trace);
+  firstTraced = firstTraced ? firstTraced : step;
+  lastTraced = step;
 }
 
 void Profile::lap(Around what) { laps.lap(rank.program().profiled.size() + size_t(what)); }
@@ -82,11 +127,23 @@ void Profile::endStep() {
     return;
   stepSeconds += secondsNow() - beganAt;
   ++done;
+  if (laps.traced())
+    trace->add(rank.program().profiled.size() + kAroundCount + std::size(kBetween), stepTicks, ticks());
+  laps.traceTo(nullptr);
+}
+
+void Profile::between(Between what, uint64_t began) {
+  if (done > 0 && isTraced())
+    trace->add(rank.program().profiled.size() + kAroundCount + size_t(what), began, ticks());
+}
+
+double Profile::secondsPerTick() const {
+  return (secondsNow() - firstSeconds) / double(std::max<uint64_t>(ticks() - firstTicks, 1));
 }
 
 /// (rank, entry, seconds · seconds waited · calls), of all measured steps.
 std::vector<double> Profile::gathered() const {
-  const double perTick = (secondsNow() - firstSeconds) / double(std::max<uint64_t>(ticks() - firstTicks, 1));
+  const double perTick = secondsPerTick();
   std::vector<double> own;
   for (const Laps::Sum &sum : laps.all()) {
     own.push_back(double(sum.ticks) * perTick);
@@ -129,6 +186,21 @@ std::string Profile::text() const {
     summary.rows.push_back(std::move(row));
   }
   return profileText(summary);
+}
+
+std::string Profile::writeTrace() {
+  if (!trace)
+    return "";
+  const bool isWritten = trace->write(rank, traceFile, {firstTicks, firstSeconds - measuredAt, secondsPerTick()});
+  if (!traceFile)
+    return "";
+  const bool isClosed = std::fclose(std::exchange(traceFile, nullptr)) == 0;
+  if (!isWritten || !isClosed)
+    fail("cannot write \"" + tracePath + "\": " + std::strerror(errno));
+  if (firstTraced == 0)
+    return "no trace: no step was measured";
+  return "trace of steps " + std::to_string(firstTraced) + " to " + std::to_string(lastTraced) + " in " + tracePath +
+         ": ui.perfetto.dev opens it";
 }
 
 } // namespace echelon::runtime

@@ -61,6 +61,8 @@ const std::vector<OptionRow> &optionRows() {
        text(&Options::evaluateFrom)},
       {"--log", "FILE", "write one JSON object a step and an evaluation; with --resume append to it",
        text(&Options::log)},
+      {"--trace", "FILE", "write what happened when, in ten measured steps, for ui.perfetto.dev",
+       text(&Options::trace)},
       {"--replay", "FILE", "apply gradients in the order of a run's log, under the same sync policy",
        text(&Options::replay)},
       {"--out", "DIR",
@@ -155,6 +157,10 @@ std::string parseOptions(const Program &program, int argc, char **argv, Options 
   if (!program.profiled.empty() && (!options.dump.empty() || !options.evaluateFrom.empty()))
     return std::string(options.dump.empty() ? "--evaluate-from" : "--dump") +
            " does not go with a program built with --profile, which measures training steps and nothing else";
+  if (!options.trace.empty() && program.profiled.empty())
+    return "--trace is of a program built with --profile";
+  if (!options.trace.empty() && options.trace == options.log)
+    return "--trace and --log name the same file";
   if (!options.evaluateFrom.empty()) {
     if (program.evaluations.empty() || !program.evaluateBatch)
       return "--evaluate-from: the spec has no evaluate clause";

@@ -15,6 +15,7 @@ struct Options {
   bool resume = false;
   std::set<std::string> accept; // of "model", "data", "optimizer": may be another than the snapshot's
   std::string log;              // file of JSON lines
+  std::string trace;            // file of what happened when, of a program with probes
   std::string out;              // relative checkpoint directories start here; empty: at the spec's folder
   std::string replay;           // log of a run under a sync policy, whose order this one takes
   std::string folder;           // relative data paths start here

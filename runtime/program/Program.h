@@ -146,6 +146,7 @@ struct ProfiledOp {
   const char *line;     // of the spec: "mlp.ech:15"
   const char *kind;     // it is summed up under
   int64_t flops, bytes; // that one call needs: what its time is held against
+  int group = -1;       // of a collective: an index into Program::groups
 };
 
 /// Where a run took its place in its own history: after `step` steps and `samples` samples. The optimizer's moments

@@ -65,10 +65,10 @@ private:
     return std::any_of(program.evaluations.begin(), program.evaluations.end(),
                        [&](const Evaluation &e) { return isDue(e, step); });
   }
-  void evaluateAll(int64_t step, bool force);
+  bool evaluateAll(int64_t step, bool force);
   void tellUntil(int64_t step);
   void evaluate(size_t index, int64_t step, bool ofLast);
-  void save(int64_t step);
+  bool save(int64_t step);
   NamedValues reported(bool evaluation) const;
   void checkLosses(int64_t step, const std::string &also = "");
   void tellMemory();
@@ -113,7 +113,7 @@ void Trainer::start() {
   if (!prepared.checkpointDirectory.empty())
     snapshots.emplace(rank, prepared.checkpointDirectory, program.checkpoint.keep, prepared.hasRoomForCopies);
   if (!program.profiled.empty() && rank.training()) // before the log's clock
-    profile.emplace(rank, last - first, options.threads);
+    profile.emplace(rank, last - first, options.threads, options.trace);
   if (rank.rank() == 0) {
     const bool evaluatesFirst = first >= last || isAnyDue(first);
     // mpirun gives it a terminal of its own, wherever it writes to.
@@ -309,7 +309,7 @@ void Trainer::meet() {
 
 void Trainer::oneStep() {
   if (profile)
-    profile->beginStep();
+    profile->beginStep(done + 1);
   const double began = secondsNow();
   rank.beginTraining(done);
   rank.transport().setStep(done + 1);
@@ -419,13 +419,15 @@ Decision Trainer::decide(int64_t step) {
   return decision;
 }
 
-void Trainer::save(int64_t step) {
+/// False: there is nothing to do.
+bool Trainer::save(int64_t step) {
   lastSave = secondsNow();
   if (!snapshots || savedAt == step)
-    return;
+    return false;
   rank.stateFromDevice();
   snapshots->begin(step);
   savedAt = step;
+  return true;
 }
 
 /// `ofLast`: where parameters have averages, an evaluation of the parameters themselves.
@@ -471,9 +473,10 @@ void Trainer::evaluate(size_t index, int64_t step, bool ofLast) {
 }
 
 /// Runs the evaluations that are due after `step`, or all of them; all, too, where one of them ends the run.
-void Trainer::evaluateAll(int64_t step, bool force) {
+/// False: there was none.
+bool Trainer::evaluateAll(int64_t step, bool force) {
   if (!program.evaluateBatch)
-    return;
+    return false;
   std::vector<bool> isDone(program.evaluations.size());
   auto run = [&](bool all) {
     std::vector<size_t> wanted;
@@ -501,6 +504,7 @@ void Trainer::evaluateAll(int64_t step, bool force) {
   run(force);
   if (untilReached)
     run(true);
+  return std::find(isDone.begin(), isDone.end(), true) != isDone.end();
 }
 
 /// The run's last word, where it has a clause `until`: whether and when it came to what it was to come to.
@@ -557,10 +561,12 @@ int Trainer::train() {
       continue;
     }
     meet();
-    if (!stopped)
-      evaluateAll(done, isAtEnd);
-    if (isSaved || untilReached)
-      save(done);
+    const uint64_t met = ticks();
+    if (!stopped && evaluateAll(done, isAtEnd) && profile)
+      profile->between(Between::Evaluation, met);
+    const uint64_t evaluated = ticks();
+    if ((isSaved || untilReached) && save(done) && profile)
+      profile->between(Between::Snapshot, evaluated);
     updatedAt = secondsNow();
   }
   live.reset();
@@ -576,8 +582,9 @@ int Trainer::train() {
              (prepared.checkpointDirectory.empty() ? ": " + whatIsLost(program) : "; go on with --resume"));
   tellMemory();
   if (profile)
-    if (const std::string text = profile->text(); !text.empty())
-      log->show(text);
+    for (const std::string &text : {profile->text(), profile->writeTrace()})
+      if (!text.empty())
+        log->show(text);
   if (!stopped)
     tellUntil(done);
   return 0;

@@ -294,6 +294,8 @@ def watch_all(echelon, folder, show, quick):
     w.run("run --resume", [*run, "--resume"], sources + data, outputs)
     w.run("run --out --dump", [e, "run", "spec.ech", "--out", "../out/o", "--dump", "../out/d", "--dump-state"],
           sources + data, ("cache/", "out/o/", "out/d/"))
+    w.run("run --trace", [e, "run", "spec.ech", "--trace", "../out/trace.json", "--out", "../out/p"], sources + data,
+          ("cache/", "out/trace.json", "out/p/"))
     w.run("run --transport threads", [e, "run", "spec.ech", "--transport", "threads", "--out", "../out/t"], sources + data,
           ("cache/", "out/t/"))
     w.run("evaluate", [e, "evaluate", "spec.ech", "--from", "ckpt"], sources + data + ("work/ckpt/",), ("cache/",))

@@ -80,9 +80,11 @@ std::string refusal(const RunOptions &options, Compilation &compilation) {
     return "train " + plan.name + " does not say what to evaluate on; add a clause, as in evaluate every 100 steps";
   if (!from.empty() && !fs::exists(from, none))
     return "--from: there is no " + frontend::quoted(from) + "; name a snapshot, or the folder of a checkpoint clause";
-  const fs::path parent = fs::path(passedValue(options, "--log")).parent_path();
-  if (!parent.empty() && !fs::is_directory(parent, none))
-    return "--log: there is no folder " + frontend::quoted(parent.string()) + "; make it first";
+  for (const char *option : {"--log", "--trace"}) {
+    const fs::path parent = fs::path(passedValue(options, option)).parent_path();
+    if (!parent.empty() && !fs::is_directory(parent, none))
+      return std::string(option) + ": there is no folder " + frontend::quoted(parent.string()) + "; make it first";
+  }
   if (from.empty()) // a snapshot is evaluated under any layout, here
     refuseElsewhere(compilation, options.hosts,
                     isOneOfMany(options) ||
@@ -109,6 +111,7 @@ int run(RunOptions &options) {
               << "\n";
     return Usage;
   }
+  options.profile |= passes(options, "--trace"); // it takes the same probes
   if (options.profile && passes(options, "--dump")) {
     std::cerr << "echelon: --dump writes files in each step, which a profile of the steps would measure; leave one of "
                  "them out\n";
@@ -136,7 +139,8 @@ int run(RunOptions &options) {
               << "; this runs the first, " << names[0] << "; --train " << trains[1].name.text << " runs "
               << (trains.size() == 2 ? "the other" : "another") << "\n";
   }
-  if (compilation.wouldOverwrite(passedValue(options, "--log")))
+  if (compilation.wouldOverwrite(passedValue(options, "--log")) ||
+      compilation.wouldOverwrite(passedValue(options, "--trace")))
     return Usage;
   const int64_t ranks = compilation.settings.ranks(), cores = runtime::coresOfThisProcess();
   if (ranks > cores && options.hosts.empty() && !isOneOfMany(options))
@@ -200,12 +204,13 @@ void addRun(CLI::App &app, int &exitCode) {
       ->check(wholeFrom<uint64_t>(0, "orders"));
   addProgramOptions(command, *options);
   addProfileOption(command, *options);
-  for (const char *name : {"--steps", "--resume", "--accept", "--replay", "--out", "--dump", "--dump-state"})
+  for (const char *name : {"--trace", "--steps", "--resume", "--accept", "--replay", "--out", "--dump", "--dump-state"})
     pass(command, *options, name);
   command->footer("Examples:\n  echelon run spec.ech --log run.jsonl\n  echelon run spec.ech --resume\n"
                   "  echelon run spec.ech --resume --accept data\n"
                   "  echelon run spec.ech --set optimize.lr=3e-4 --steps 100\n"
                   "  echelon run spec.ech --profile --steps 200\n"
+                  "  echelon run spec.ech --trace trace.json --steps 200\n"
                   "  echelon run spec.ech --transport mpi --hosts machines\n" +
                   std::string(runtime::kSignalsHelp));
   command->callback([options, &exitCode] { exitCode = run(*options); });

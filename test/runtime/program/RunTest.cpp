@@ -177,6 +177,12 @@ TEST_F(Run, ProfileOfNoTraining) {
   EXPECT_NE(out.find("built with --profile"), std::string::npos);
 }
 
+TEST_F(Run, TraceNeedsProbes) {
+  Program program = linear::program(folder, 1, 1);
+  EXPECT_EQ(run(program, {"--trace", folder + "/trace.json"}), 2);
+  EXPECT_NE(messages.find("--trace is of a program built with --profile"), std::string::npos) << messages;
+}
+
 // 13 held-out samples and 5 of the table are not a multiple of the batch; under every layout and with micro batches the
 // same numbers come out, over threads and processes.
 TEST_F(Run, LayoutsAgree) {
