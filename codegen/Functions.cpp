@@ -49,6 +49,11 @@ std::string rateOf(ArrayRef<Operation *> ops, const Text &text) {
   return uses(ops, isRate) ? ", double lr" : ", double /*lr*/";
 }
 
+void printOpening(StringRef function, Printer &printer, const Text &text) {
+  if (const std::string opening = text.target.opening(function); !opening.empty())
+    printer.line(opening);
+}
+
 class Training {
 public:
   Training(rt::FunctionOp train, const Text &text, raw_ostream &os)
@@ -58,6 +63,7 @@ public:
     const bool hasMessages = printMessages();
     SmallVector<Operation *> all = operationsOf(train);
     step.open("void step(Rank &r" + rateOf(all, text) + ") {");
+    printOpening("step", step, text);
     if (hasMessages)
       step.line("Messages messages;");
     calls(train.getBody().front(), {});
@@ -110,6 +116,7 @@ private:
     }
     Printer printer = text.printer();
     printer.function("void " + name + "(" + llvm::join(parameters, ", ") + ") {", [&] {
+      printOpening(name, printer, text);
       for (Operation *op : ops)
         printer.operation(*op);
     });
@@ -155,6 +162,7 @@ void codegen::printOnce(rt::FunctionOp step, const StepFunction &as, const Text 
   SmallVector<Operation *> ops = operationsOf(step);
   const std::string rate = as.takesRate ? rateOf(ops, text) : "";
   printer.function(("void " + as.function + "(Rank &r" + rate + ") {").str(), [&] {
+    printOpening(as.function, printer, text);
     for (Operation *op : ops)
       printer.operation(*op);
   });
@@ -182,6 +190,7 @@ void codegen::printEvaluation(rt::FunctionOp evaluate, const Text &text, raw_ost
     printer.probes = nullptr; // training is measured
     os << "/// " << what << "\n";
     printer.function("void " + name + "(Rank &" + (ops.empty() ? "" : "r") + ") {", [&] {
+      printOpening(name, printer, text);
       if (!first.empty())
         printer.line(first);
       for (Operation *op : ops)

@@ -27,6 +27,8 @@ public:
   /// Moves messages on, where they do not move by themselves.
   virtual void progress(rt::ProgressOp op, Printer &printer) = 0;
 
+  /// What a function of the program begins with, which is called for its own sake; empty: nothing.
+  virtual std::string opening(llvm::StringRef /*function*/) const { return ""; }
   /// What functions call the struct of a group.
   virtual llvm::StringRef variableOf(const Group &group) const { return group.variable; }
   /// Whether a program computes on a device beside the host's memory.

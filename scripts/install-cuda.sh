@@ -13,6 +13,7 @@ packages=()
   packages+=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
     nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3 nvidia-nccl-cu13==2.28.9)
 has cudnn.h || packages+=(nvidia-cudnn-cu13==9.19.0.56)
+has nvtx3/nvToolsExt.h || packages+=(nvidia-nvtx==13.0.85)
 has cudnn_frontend.h || packages+=(nvidia-cudnn-frontend==1.18.0)
 [ ${#packages[@]} -gt 0 ] || exit 0
 echo "installing in $toolkit: ${packages[*]}"

@@ -14,3 +14,4 @@ config.environment["NO_COLOR"] = "1"
 config.environment["CXXFLAGS"] = os.environ.get("CXXFLAGS", "")  # as CTestCustom.cmake says
 if os.path.exists(os.path.join(config.echelon_obj_root, "lib", "libechelon_cuda_host.a")):
     config.available_features.add("cuda")  # programs for GPUs can be emulated
+config.substitutions.append(("%nvtx-tool", os.path.join(config.echelon_obj_root, "lib", "libnvtx_tool.so")))

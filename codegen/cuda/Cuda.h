@@ -17,6 +17,10 @@ public:
   void report(rt::ReportOp op, Printer &printer) override;
   /// NCCL's messages move by themselves.
   void progress(rt::ProgressOp, Printer &) override {}
+  /// Its name on a tool's timeline.
+  std::string opening(llvm::StringRef function) const override {
+    return ("const gpu::Range range(\"" + function + "\");").str();
+  }
   /// `in` says of an argument that a kernel reads it.
   llvm::StringRef variableOf(const Group &group) const override {
     return group.variable == "in" ? llvm::StringRef("inputs") : llvm::StringRef(group.variable);

@@ -1,6 +1,7 @@
 #include "runtime/cuda/Check.h"
 #include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/Copy.h"
+#include "runtime/cuda/Range.h"
 #include "runtime/launch/Fail.h"
 
 #include <algorithm>
@@ -128,6 +129,7 @@ void Collectives::check() {
 }
 
 Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algorithm algorithm) {
+  const Range shown(nameOf(call.kind), call.label);
   Lane &lane = laneOf(group);
   const cudaEvent_t due = nextEvent(), done = nextEvent();
   const bool isCaptured = captured.marks;

@@ -75,20 +75,36 @@ void LapTimer::record() {
   check(cudaEventRecord(events[used++], stream), "lap");
 }
 
-void LapTimer::begin() {
+void LapTimer::showNext() {
+  if (!expected)
+    return;
+  shown.end();
+  if (entries.size() < expected->size()) {
+    const runtime::ProfiledOp &next = operations[(*expected)[entries.size()]];
+    shown.begin(std::string(next.op) + " (" + next.line + ")");
+  }
+}
+
+void LapTimer::begin(const void *function) {
   used = 0;
   entries.clear();
   beganAt = runtime::ticks();
   beganSeconds = runtime::secondsNow();
+  expected = Range::isSeen() ? &before[function] : nullptr;
   record();
+  showNext();
 }
 
 void LapTimer::lap(size_t entry) {
   entries.push_back(entry);
   record();
+  showNext();
 }
 
 void LapTimer::end(runtime::Laps &laps) {
+  shown.end();
+  if (expected)
+    *expected = entries;
   const double perSecond = static_cast<double>(runtime::ticks() - beganAt) / (runtime::secondsNow() - beganSeconds);
   for (size_t i = 0; i < entries.size(); ++i) {
     float milliseconds = 0;

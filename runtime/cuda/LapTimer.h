@@ -1,9 +1,12 @@
 // Where the time of a profiled step goes on the device: an event after each operation, read behind the step.
 #pragma once
 #include "runtime/cuda/Device.h"
+#include "runtime/cuda/Range.h"
 #include "runtime/profile/Laps.h"
 #include "runtime/profile/Table.h"
+#include "runtime/program/Program.h"
 
+#include <map>
 #include <vector>
 
 namespace echelon::cuda {
@@ -26,12 +29,14 @@ private:
 
 class LapTimer {
 public:
-  explicit LapTimer(Stream stream) : stream(stream) {}
+  LapTimer(Stream stream, const std::vector<runtime::ProfiledOp> &operations)
+      : stream(stream), operations(operations) {}
   ~LapTimer();
   LapTimer(const LapTimer &) = delete;
 
-  /// Before the first operation of a function.
-  void begin();
+  /// Before the first operation of a function. Once it has run a tool sees its operations as ranges: an operation is
+  /// known by its end alone, so each goes by what came at its place the last time.
+  void begin(const void *function);
   /// An operation ends here.
   void lap(size_t entry);
   /// What the function's operations took, once the stream is over.
@@ -41,8 +46,13 @@ public:
 
 private:
   void record();
+  void showNext();
 
   Stream stream;
+  const std::vector<runtime::ProfiledOp> &operations;
+  std::map<const void *, std::vector<size_t>> before; // entries of each function when it ran last
+  std::vector<size_t> *expected = nullptr;            // of this one; null: nobody looks
+  LooseRange shown;
   std::vector<cudaEvent_t> events; // of a function: before its first operation, and after each
   std::vector<size_t> entries;     // of the operations
   size_t used = 0;

@@ -62,7 +62,7 @@ Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
         "cudaMallocHost");
   mirror = static_cast<std::byte *>(pinned);
   if (!program.profiled.empty())
-    laps = std::make_unique<LapTimer>(stream);
+    laps = std::make_unique<LapTimer>(stream, program.profiled);
 }
 
 Rank::~Rank() {
@@ -141,6 +141,8 @@ void Rank::trace(runtime::Trace &trace) {
 }
 
 void Rank::begin(const void *numbers, size_t bytes) {
+  if (Range::isSeen())
+    shown.emplace((host.training() ? "step " + std::to_string(host.step() + 1) : std::string("evaluation")).c_str());
   if (bytes > kNumbersBytes)
     runtime::fail("a program has more numbers than fit");
   std::memcpy(mirror, numbers, bytes);
@@ -158,8 +160,6 @@ void Rank::begin(const void *numbers, size_t bytes) {
   watched.clear();
   if (ownCollectives)
     ownCollectives->begin();
-  if (laps && host.counted())
-    laps->begin();
 }
 
 /// Evaluations give kernels how many samples are real, and sync policies whose turn it is, which a graph would keep.
@@ -185,6 +185,8 @@ void Rank::capture(Graph &graph, void (*function)(Rank &)) {
 }
 
 void Rank::call(void (*function)(Rank &)) {
+  if (laps && host.counted())
+    laps->begin(reinterpret_cast<const void *>(function));
   if (!mayBeCaptured())
     return function(*this);
   const auto [found, isNew] = graphs.try_emplace(function);
@@ -231,6 +233,7 @@ void Rank::end() {
       std::memcpy(&value, back + sizeof(Health) + slot * sizeof(double), sizeof value);
       host.report(int(slot), value);
     }
+  shown.reset();
 }
 
 std::unique_ptr<runtime::Device> device(Host &host) { return std::make_unique<Rank>(host); }

@@ -10,12 +10,14 @@
 #include "runtime/cuda/Gemm.h"
 #include "runtime/cuda/LapTimer.h"
 #include "runtime/cuda/Random.h"
+#include "runtime/cuda/Range.h"
 #include "runtime/program/Device.h"
 #include "runtime/program/Rank.h"
 
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace echelon::cuda {
@@ -109,6 +111,7 @@ private:
   std::vector<bool> isReported;
   std::vector<const char *> watched;
   std::map<void (*)(Rank &), Graph> graphs;
+  std::optional<Range> shown;     // of the function that runs
   std::unique_ptr<LapTimer> laps; // where the program is profiled
 };
 

@@ -9,6 +9,7 @@
 #include "runtime/cuda/Orthogonalize.h"
 #include "runtime/cuda/Pack.h"
 #include "runtime/cuda/Pool.h"
+#include "runtime/cuda/Range.h"
 #include "runtime/cuda/Reduce.h"
 #include "runtime/cuda/Scan.h"
 #include "runtime/cuda/Softmax.h"

@@ -694,6 +694,7 @@ void forward(Rank &r) {
   const Inputs inputs{r};
   const Params p{r};
   const Activations act{r};
+  const gpu::Range range("forward");
   float *rows = r.work<float>(71303168); // [batch, seq, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(r, rows, p.wte, inputs.tokens, batch * seq, embed, 0, 256);
@@ -777,6 +778,7 @@ void backward(Rank &r) {
   const Params p{r};
   const Activations act{r};
   const Gradients grad{r};
+  const gpu::Range range("backward");
   float *d_logits = r.work<float>(67108864); // [batch, seq, vocab]
   // gpt_fortunes.ech:27  loss mean(cross_entropy(logits, labels, over = vocab))
   launch("d_logits_kernel", d_logits_kernel, cover(batch * seq * vocab / 4), r, inout(d_logits, batch * seq * vocab),
@@ -877,6 +879,7 @@ void update(Rank &r) {
   const OptimizerState opt{r};
   const Gradients grad{r};
   const Numbers *now = r.numbers<Numbers>();
+  const gpu::Range range("update");
   double *sum_of_squares = r.work<double>(76939264); // []
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(r, sum_of_squares, 1, 0.0);
@@ -954,6 +957,7 @@ void update(Rank &r) {
 
 /// One training step on the inputs already loaded.
 void step(Rank &r) {
+  const gpu::Range range("step");
   forward(r);
   backward(r);
   update(r);
@@ -962,6 +966,7 @@ void step(Rank &r) {
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
   const Sums sums{r};
+  const gpu::Range range("evaluate_begin");
   // gpt_fortunes.ech:4  model GPT(layers = 4, heads = 4, width = 128) {
   fill(r, sums.loss, 1, 0.0);
   fill(r, sums.accuracy, 1, 0.0);
@@ -972,6 +977,7 @@ void evaluate_batch(Rank &r) {
   const Inputs inputs{r};
   const Params p{r};
   const Sums sums{r};
+  const gpu::Range range("evaluate_batch");
   float *rows = r.work<float>(4194304); // [batch, seq, embed]
   // gpt_fortunes.ech:20  x = wte[vocab = tokens] + wpe
   gather_rows(r, rows, p.wte, inputs.tokens, batch * seq, embed, 0, 256);
@@ -1073,6 +1079,7 @@ void evaluate_batch(Rank &r) {
 void evaluate_end(Rank &r) {
   const Sums sums{r};
   const Numbers *now = r.numbers<Numbers>();
+  const gpu::Range range("evaluate_end");
   float *loss = r.work<float>(0); // []
   float *accuracy = r.work<float>(64); // []
   // gpt_fortunes.ech:28  metric accuracy = mean(argmax(logits, over = vocab) == labels)

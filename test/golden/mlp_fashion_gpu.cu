@@ -236,6 +236,7 @@ void forward(Rank &r) {
   const Inputs inputs{r};
   const Params p{r};
   const Activations act{r};
+  const gpu::Range range("forward");
   float *product = r.work<float>(401408); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   gemm(r, product, inputs.image, p.w1, batch, hidden, row * column, Form::nn);
@@ -261,6 +262,7 @@ void backward(Rank &r) {
   const Params p{r};
   const Activations act{r};
   const Gradients grad{r};
+  const gpu::Range range("backward");
   float *d_y = r.work<float>(65536); // [batch, class_]
   // nn.ech:14 at mlp_fashion.ech:17  y = y + b
   launch("head_b_kernel", head_b_kernel, cover_columns(1, class_, batch), r, out(grad.head_b, class_),
@@ -281,6 +283,7 @@ void update(Rank &r) {
   const OptimizerState opt{r};
   const Gradients grad{r};
   const Numbers *now = r.numbers<Numbers>();
+  const gpu::Range range("update");
   double *sum_of_squares = r.work<double>(401408); // []
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(r, sum_of_squares, 1, 0.0);
@@ -307,6 +310,7 @@ void update(Rank &r) {
 
 /// One training step on the inputs already loaded.
 void step(Rank &r) {
+  const gpu::Range range("step");
   forward(r);
   backward(r);
   update(r);
@@ -315,6 +319,7 @@ void step(Rank &r) {
 /// Before the held-out samples.
 void evaluate_begin(Rank &r) {
   const Sums sums{r};
+  const gpu::Range range("evaluate_begin");
   // mlp_fashion.ech:4  model MLP(width = 128) {
   fill(r, sums.loss, 1, 0.0);
   fill(r, sums.accuracy, 1, 0.0);
@@ -325,6 +330,7 @@ void evaluate_batch(Rank &r) {
   const Inputs inputs{r};
   const Params p{r};
   const Sums sums{r};
+  const gpu::Range range("evaluate_batch");
   float *product = r.work<float>(0); // [batch, hidden]
   // mlp_fashion.ech:16  h = relu(dot(image, w1, over = (row, column)) + b1)
   gemm(r, product, inputs.image, p.w1, batch, hidden, row * column, Form::nn);
@@ -358,6 +364,7 @@ void evaluate_batch(Rank &r) {
 void evaluate_end(Rank &r) {
   const Sums sums{r};
   const Numbers *now = r.numbers<Numbers>();
+  const gpu::Range range("evaluate_end");
   float *loss = r.work<float>(0); // []
   // mlp_fashion.ech:19  loss mean(cross_entropy(logits, label, over = class))
   launch("loss_kernel_3", loss_kernel_3, cover(1, 32), r, out(loss, 1), in(sums.loss, 1), in(now, 1));
