@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace echelon::cuda {
 
@@ -52,6 +53,7 @@ Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
   stateArena = static_cast<std::byte *>(allocate(size_t(program.stateBytes)));
   inputArena = static_cast<std::byte *>(allocate(size_t(program.inputBytes)));
   workArena = static_cast<std::byte *>(allocate(size_t(program.workBytes)));
+  arriving = static_cast<std::byte *>(allocate(size_t(program.inputBytes)));
   numbersOnDevice = static_cast<std::byte *>(allocate(kNumbersBytes));
   reports = static_cast<double *>(allocate(isReported.size() * sizeof(double)));
   healthOnDevice = static_cast<Health *>(allocate(sizeof(Health)));
@@ -61,11 +63,19 @@ Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
   check(cudaMallocHost(&pinned, kNumbersBytes + sizeof(uint64_t) + sizeof(Health) + isReported.size() * sizeof(double)),
         "cudaMallocHost");
   mirror = static_cast<std::byte *>(pinned);
+  check(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking), "cudaStreamCreate");
+  check(cudaEventCreateWithFlags(&taken, cudaEventDisableTiming), "cudaEventCreate");
+  for (int i = 0; i < 2; ++i) {
+    check(cudaMallocHost(&pinned, std::max<size_t>(size_t(program.inputBytes), 64)), "cudaMallocHost");
+    filled[i] = static_cast<std::byte *>(pinned);
+    check(cudaEventCreateWithFlags(&sent[i], cudaEventDisableTiming), "cudaEventCreate");
+  }
   if (!program.profiled.empty())
     laps = std::make_unique<LapTimer>(stream, program.profiled);
 }
 
 Rank::~Rank() {
+  cudaStreamSynchronize(copies);
   cudaStreamSynchronize(stream);
   for (auto &[function, graph] : graphs)
     if (graph.launches)
@@ -75,6 +85,12 @@ Rank::~Rank() {
   for (void *memory : allocations)
     cudaFree(memory);
   cudaFreeHost(mirror);
+  for (int i = 0; i < 2; ++i) {
+    cudaFreeHost(filled[i]);
+    cudaEventDestroy(sent[i]);
+  }
+  cudaEventDestroy(taken);
+  cudaStreamDestroy(copies);
   cudaStreamDestroy(stream);
 }
 
@@ -133,6 +149,32 @@ void Rank::lap(size_t entry) {
 
 runtime::Limits Rank::limits() { return limitsOf(stream); }
 
+/// Of the buffer that no function has read, which may have been sent in vain.
+std::byte *Rank::inputsToFill() {
+  check(cudaEventSynchronize(sent[1 - read]), "inputs");
+  return filled[1 - read];
+}
+
+void Rank::sendInputs() {
+  const size_t bytes = size_t(host.program().inputBytes);
+  check(cudaStreamWaitEvent(copies, taken, 0), "inputs");
+  if (bytes > 0)
+    check(cudaMemcpyAsync(arriving, filled[1 - read], bytes, cudaMemcpyHostToDevice, copies), "inputs");
+  check(cudaEventRecord(sent[1 - read], copies), "inputs");
+  isSent = true;
+}
+
+void Rank::takeInputs() {
+  if (!std::exchange(isSent, false))
+    return;
+  read = 1 - read;
+  const size_t bytes = size_t(host.program().inputBytes);
+  check(cudaStreamWaitEvent(stream, sent[read], 0), "inputs");
+  if (bytes > 0)
+    check(cudaMemcpyAsync(inputArena, arriving, bytes, cudaMemcpyDeviceToDevice, stream), "inputs");
+  check(cudaEventRecord(taken, stream), "inputs");
+}
+
 void Rank::trace(runtime::Trace &trace) {
   const DeviceClock clock(stream);
   laps->trace(trace, clock);
@@ -145,14 +187,14 @@ void Rank::begin(const void *numbers, size_t bytes) {
     shown.emplace((host.training() ? "step " + std::to_string(host.step() + 1) : std::string("evaluation")).c_str());
   if (bytes > kNumbersBytes)
     runtime::fail("a program has more numbers than fit");
-  std::memcpy(mirror, numbers, bytes);
+  if (bytes > 0)
+    std::memcpy(mirror, numbers, bytes);
   const uint64_t step = host.randomKey(0).step;
   std::memcpy(mirror + kNumbersBytes, &step, sizeof step);
   if (bytes > 0)
     check(cudaMemcpyAsync(numbersOnDevice, mirror, bytes, cudaMemcpyHostToDevice, stream), "numbers");
   check(cudaMemcpyAsync(randomStep, mirror + kNumbersBytes, sizeof step, cudaMemcpyHostToDevice, stream), "numbers");
-  if (const size_t inputs = size_t(host.program().inputBytes))
-    check(cudaMemcpyAsync(inputArena, host.input<std::byte>(0), inputs, cudaMemcpyHostToDevice, stream), "inputs");
+  takeInputs();
   check(cudaMemsetAsync(healthOnDevice, 0, sizeof(Health), stream), "health");
   if (host.isHeldBack())
     check(cudaMemsetAsync(&healthOnDevice->isBroken, 1, sizeof(Health::isBroken), stream), "health");
@@ -212,6 +254,7 @@ void Rank::end() {
       check(cudaMemcpyAsync(back + sizeof(Health) + slot * sizeof(double), reports + slot, sizeof(double),
                             cudaMemcpyDeviceToHost, stream),
             "reports");
+  host.doMeanwhile();
   const cudaError_t error = cudaStreamSynchronize(stream);
   if (ownCollectives)
     ownCollectives->check();

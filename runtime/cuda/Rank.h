@@ -1,8 +1,15 @@
 // One rank of a program that computes on a GPU: its device, stream, arenas and products, and where the run stands, as
 // generated code sees it.
 //
-// A function of the program runs so: inputs and numbers go to the device, its launches follow on one stream, and what
-// it reports comes back. The host waits there, once; within a step it does not read the device.
+// A function of the program runs so: numbers go to the device, its launches follow on one stream, and what it reports
+// comes back. The host waits there, once; within a step it does not read the device.
+//
+// Inputs go another way, so that those of the next step move while a step runs. Addresses are fixed, since a step is a
+// captured graph, and so there is one arena that functions read, and a place on the device before it:
+//
+//   host            filled[0], filled[1]  pinned; one is what the last function read, the other is filled
+//   stream copies   filled[i] -> arriving   once what was there before has been taken
+//   stream          arriving -> inputArena  before the next function; the device copies in microseconds
 #pragma once
 #include "runtime/cuda/Collectives.h"
 #include "runtime/cuda/DnnChoice.h"
@@ -75,6 +82,9 @@ public:
   void readState(int64_t offset, void *to, size_t bytes) override;
   void writeState(int64_t offset, const void *from, size_t bytes) override;
   runtime::Limits limits() override;
+  std::byte *inputsToFill() override;
+  void sendInputs() override;
+  std::byte *inputs() override { return filled[read]; }
 
   // What run() does with a function.
   void begin(const void *numbers, size_t bytes);
@@ -91,6 +101,7 @@ private:
   };
   bool mayBeCaptured() const;
   void capture(Graph &graph, void (*function)(Rank &));
+  void takeInputs();
   void trace(runtime::Trace &trace);
   void *scratchBytes(size_t bytes);
   void *allocate(size_t bytes);
@@ -102,6 +113,13 @@ private:
   std::unique_ptr<Collectives> ownCollectives;
   std::vector<void *> allocations;
   std::byte *stateArena, *inputArena, *workArena, *numbersOnDevice;
+  Stream copies = nullptr;
+  std::byte *filled[2] = {}; // pinned
+  std::byte *arriving;       // on the device
+  cudaEvent_t sent[2] = {};  // each of `filled` is on the device
+  cudaEvent_t taken = nullptr;
+  int read = 0;        // which of `filled` the last function has read
+  bool isSent = false; // the other is for the next one
   void *scratchMemory = nullptr;
   size_t scratchSize = 0;
   Health *healthOnDevice;

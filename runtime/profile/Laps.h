@@ -45,6 +45,13 @@ public:
     ++sums[entry].calls;
     last += ofDevice;
   }
+  /// What the host did meanwhile, up to here; it counts for nothing but the trace.
+  void mark(size_t entry) {
+    const uint64_t now = ticks();
+    if (trace)
+      trace->add(entry, seen, now);
+    seen = now;
+  }
   /// From here on laps are spans of a trace, too; null: no longer. What a device has measured its timer adds.
   void traceTo(Trace *newTrace) { trace = newTrace; }
   Trace *traced() const { return trace; }

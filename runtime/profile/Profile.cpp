@@ -122,6 +122,8 @@ void Profile::beginStep(int64_t step) {
 
 void Profile::lap(Around what) { laps.lap(rank.program().profiled.size() + size_t(what)); }
 
+void Profile::mark(Around what) { laps.mark(rank.program().profiled.size() + size_t(what)); }
+
 void Profile::endStep() {
   if (begun <= leftOut)
     return;

@@ -30,6 +30,8 @@ public:
   /// `step`: from 1.
   void beginStep(int64_t step);
   void lap(Around what);
+  /// The host did this while a device computed, up to here: for the trace.
+  void mark(Around what);
   void endStep();
   /// Something after a step, which began then (Ticks.h) and ends now.
   void between(Between what, uint64_t began);

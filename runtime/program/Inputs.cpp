@@ -2,6 +2,7 @@
 #include "runtime/launch/Fail.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace echelon::runtime {
 
@@ -183,15 +184,29 @@ void readSample(const DataStream &stream, Reading reading, int64_t index, int ou
     stream.read(reading == Reading::Training ? Part::Training : Part::HeldOut, index, output, values);
 }
 
-void InputLoader::store(const Place &place, int64_t sample, const std::vector<double> &from) {
+void InputLoader::store(const Place &place, int64_t sample, const std::vector<double> &from, std::byte *inputs) {
   const Place::Held &held = place.held[size_t(sample)];
   const std::vector<SampleRun> &runs = place.lists[size_t(held.list)];
   const int64_t offset = place.place->offset;
-  visitElement(place.place->type,
-               [&](auto zero) { scatter(rank.input<decltype(zero)>(offset) + held.start, from.data(), runs); });
+  visitElement(place.place->type, [&](auto zero) {
+    scatter(reinterpret_cast<decltype(zero) *>(inputs + offset) + held.start, from.data(), runs);
+  });
 }
 
 void InputLoader::load(const DataStream &stream, Reading reading, int64_t first, int64_t valid) {
+  const Samples wanted = {&stream, reading, first, valid};
+  const std::optional<Samples> had = std::exchange(ahead, std::nullopt);
+  if (!had || !(*had == wanted))
+    fill(wanted);
+}
+
+void InputLoader::loadAhead(const DataStream &stream, Reading reading, int64_t first, int64_t valid) {
+  ahead = {&stream, reading, first, valid};
+  fill(*ahead);
+}
+
+void InputLoader::fill(const Samples &samples) {
+  std::byte *inputs = rank.inputsToFill();
   for (const std::vector<Place> &wanted : places)
     for (int64_t sample = 0; sample < rank.program().miniBatch(); ++sample) {
       bool have = false; // read once, for all places that hold it
@@ -199,11 +214,13 @@ void InputLoader::load(const DataStream &stream, Reading reading, int64_t first,
         if (place.held[size_t(sample)].list < 0)
           continue;
         if (!have)
-          readSample(stream, reading, first + std::min(sample, valid - 1), place.output, values);
+          readSample(*samples.stream, samples.reading, samples.first + std::min(sample, samples.valid - 1),
+                     place.output, values);
         have = true;
-        store(place, sample, values);
+        store(place, sample, values, inputs);
       }
     }
+  rank.inputsAreFilled();
 }
 
 } // namespace echelon::runtime

@@ -4,6 +4,7 @@
 #include "runtime/data/DataSource.h"
 #include "runtime/program/Rank.h"
 
+#include <optional>
 #include <vector>
 
 namespace echelon::runtime {
@@ -24,8 +25,20 @@ public:
   /// Loads samples first … first + batch - 1 of the stream as the global batch, or the worker's mini-batch. Samples
   /// from `valid` on are padding: they repeat the last real one, so that what is computed on them stays finite.
   void load(const DataStream &stream, Reading reading, int64_t first, int64_t valid);
+  /// Loads them while a device computes with others: load() then has nothing to do, if it is these that it is asked
+  /// for.
+  void loadAhead(const DataStream &stream, Reading reading, int64_t first, int64_t valid);
 
 private:
+  struct Samples {
+    const DataStream *stream;
+    Reading reading;
+    int64_t first, valid;
+    bool operator==(const Samples &other) const {
+      return stream == other.stream && reading == other.reading && first == other.first && valid == other.valid;
+    }
+  };
+  void fill(const Samples &samples);
   /// `count` elements of a sample, seen from its place in storage.
   struct SampleRun {
     int64_t local, localStride, sample, sampleStride, count;
@@ -42,11 +55,12 @@ private:
 
     void add(size_t list, int64_t local, int64_t sample);
   };
-  void store(const Place &place, int64_t sample, const std::vector<double> &values);
+  void store(const Place &place, int64_t sample, const std::vector<double> &values, std::byte *inputs);
 
   Rank &rank;
   std::vector<std::vector<Place>> places; // by input
   std::vector<double> values;
+  std::optional<Samples> ahead; // loaded, and not asked for yet
 };
 
 /// Reads one output of a stream the way an evaluation or training does.

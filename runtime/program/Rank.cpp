@@ -9,7 +9,8 @@ namespace echelon::runtime {
 
 size_t arenaBytes(const Program &program) {
   size_t bytes = 0;
-  for (int64_t arena : {program.stateBytes, program.inputBytes, program.device ? 0 : program.workBytes})
+  const bool isHosts = !program.device; // a device has the other arenas
+  for (int64_t arena : {program.stateBytes, isHosts ? program.inputBytes : 0, isHosts ? program.workBytes : 0})
     bytes += (std::max<size_t>(size_t(arena), 64) + 63) / 64 * 64;
   return bytes;
 }
@@ -36,7 +37,7 @@ Rank::Rank(const Program &program, Transport &transport)
     return static_cast<std::byte *>(transport.allocate(size_t(std::max<int64_t>(bytes, 64))));
   };
   stateArena = arena(program.stateBytes);
-  inputArena = arena(program.inputBytes);
+  inputArena = arena(program.device ? 0 : program.inputBytes);
   workArena = arena(program.device ? 0 : program.workBytes);
   if (program.device)
     ownDevice = program.device(*this);

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace echelon::runtime {
@@ -53,9 +55,11 @@ public:
   const Program &program() const { return ownProgram; }
 
   /// Byte offsets into the three arenas. Of a program that computes on a device these are the host's: its state is what
-  /// the device has been given or has shown, and there is no work.
+  /// the device has been given or has shown, its inputs are those that the program has read, and there is no work.
   template <class T> T *state(int64_t offset) { return reinterpret_cast<T *>(stateArena + offset); }
-  template <class T> T *input(int64_t offset) { return reinterpret_cast<T *>(inputArena + offset); }
+  template <class T> T *input(int64_t offset) {
+    return reinterpret_cast<T *>((ownDevice ? ownDevice->inputs() : inputArena) + offset);
+  }
   template <class T> T *work(int64_t offset) { return reinterpret_cast<T *>(workArena + offset); }
 
   /// Null where the program computes in the host's memory.
@@ -68,6 +72,14 @@ public:
   void stateFromDevice() {
     if (ownDevice)
       ownDevice->showState();
+  }
+
+  /// Where inputs are put for the function that runs next; and that they are there. On a device this may be while
+  /// another function runs.
+  std::byte *inputsToFill() { return ownDevice ? ownDevice->inputsToFill() : inputArena; }
+  void inputsAreFilled() {
+    if (ownDevice)
+      ownDevice->sendInputs();
   }
 
   /// Bytes of the state that the program computes with, from an offset on.
@@ -152,6 +164,14 @@ public:
   void watchWith(LiveWorkers *newWorkers) { live = newWorkers; }
   void count(Laps *newLaps) { laps = newLaps; }
   Laps *counted() const { return laps; }
+  /// What the host does while a device computes the next function. Without a device there is no such time, and it is
+  /// not done.
+  void setMeanwhile(std::function<void()> work) { meanwhile = std::move(work); }
+  /// The device is busy.
+  void doMeanwhile() {
+    if (const auto work = std::exchange(meanwhile, nullptr))
+      work();
+  }
   const Course &course() const { return ownCourse; }
   void setCourse(const Course &course);
   /// Samples seen before a step, from 0.
@@ -167,6 +187,7 @@ private:
   std::vector<Group> ownGroups;
   std::byte *stateArena, *inputArena, *workArena;
   std::unique_ptr<Device> ownDevice;
+  std::function<void()> meanwhile;
   Course ownCourse;
   double currentWeight = 0;
   int64_t currentWorker = 0;

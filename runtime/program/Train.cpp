@@ -51,6 +51,7 @@ private:
   void finishStep(int64_t step, double began, double lr, const std::string &ofWorkers);
   bool endOfStep();
   std::string work(int64_t step, double lr);
+  void prepareAfter(int64_t step);
   std::string textOf(const Update &update, int64_t step) const;
   void dump(const Update &update);
   void meet();
@@ -261,6 +262,18 @@ int64_t Trainer::rollBack(int64_t step) {
   return savedAt;
 }
 
+/// While a device computes a step: the samples of the next one. Before an evaluation, whose batches come first, there
+/// is nothing to do. Where the run goes on elsewhere, load() finds others than it wants.
+void Trainer::prepareAfter(int64_t step) {
+  if (step + 1 >= last || isAnyDue(step + 1))
+    return;
+  if (profile)
+    profile->mark(Around::Rest);
+  loader.loadAhead(*prepared.data, Reading::Training, rank.samplesBefore(step + 1), program.batch);
+  if (profile)
+    profile->mark(Around::Data);
+}
+
 /// The step, on the samples that it takes. Returns what the log's row says of the workers.
 std::string Trainer::work(int64_t step, double lr) {
   if (!workers) {
@@ -268,6 +281,7 @@ std::string Trainer::work(int64_t step, double lr) {
     if (!options.dump.empty())
       dumpBatch(rank, *prepared.data, options.dump);
     lap(Around::Data);
+    rank.setMeanwhile([this, step] { prepareAfter(step); });
     program.step(rank, lr);
     return "";
   }

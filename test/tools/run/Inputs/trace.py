@@ -61,6 +61,12 @@ def check(name, ranks, *options):
             begin, end = whole[f"step {event['args']['step']}"]
             assert begin <= event["ts"] + 5e-4 and event["ts"] + event["dur"] <= end + 5e-4, event
     assert {"the batch is read and put in place", "log"} <= names, names
+    if target:  # the samples of the next step are read while a step runs, but where an evaluation comes first
+        for step in steps:
+            own = [e["name"] for e in sorted(spans[0, 1], key=lambda e: e["ts"]) if e["args"]["step"] == step]
+            launched = "the step is launched and waited for"
+            ahead = [launched, "the batch is read and put in place", launched] if step % 5 else [launched]
+            assert own[: len(ahead) + 1] == ["the batch is read and put in place", *ahead], own
     known = operations(*options[:2] if options[0] == "--ranks" else [], *["--target", "cuda"] if target else [])
     assert len(known) > 10 and set(known) <= names, set(known) - names
     print(f"{name}: {ranks} process{'es' * (ranks > 1)}, steps 3 to 12 of 20; rows",
