@@ -84,6 +84,8 @@ Rank::~Rank() {
   ownDnn.reset(); // while its stream is there
   for (void *memory : allocations)
     cudaFree(memory);
+  for (void *memory : pinnedOfOthers)
+    cudaHostUnregister(memory);
   cudaFreeHost(mirror);
   for (int i = 0; i < 2; ++i) {
     cudaFreeHost(filled[i]);
@@ -112,6 +114,15 @@ void Rank::writeState(int64_t offset, const void *from, size_t bytes) {
 }
 void Rank::takeState() { writeState(0, host.state<std::byte>(0), size_t(host.program().stateBytes)); }
 void Rank::showState() { readState(0, host.state<std::byte>(0), size_t(host.program().stateBytes)); }
+
+/// Pages that another rank of this process has pinned already stay as they are: copies are slower then, and no less
+/// right.
+void Rank::expectCopies(void *memory, size_t bytes) {
+  if (cudaHostRegister(memory, bytes, cudaHostRegisterDefault) == cudaSuccess)
+    pinnedOfOthers.push_back(memory);
+  else
+    cudaGetLastError(); // which the next call would be told of
+}
 
 template <typename T> void Rank::report(int slot, const T *value) {
   const bool counts = host.program().scalars[size_t(slot)].kind != runtime::Scalar::Metric;

@@ -81,6 +81,7 @@ public:
   void showState() override;
   void readState(int64_t offset, void *to, size_t bytes) override;
   void writeState(int64_t offset, const void *from, size_t bytes) override;
+  void expectCopies(void *memory, size_t bytes) override;
   runtime::Limits limits() override;
   std::byte *inputsToFill() override;
   void sendInputs() override;
@@ -112,6 +113,7 @@ private:
   std::unique_ptr<DnnChoice> ownDnn;
   std::unique_ptr<Collectives> ownCollectives;
   std::vector<void *> allocations;
+  std::vector<void *> pinnedOfOthers;
   std::byte *stateArena, *inputArena, *workArena, *numbersOnDevice;
   Stream copies = nullptr;
   std::byte *filled[2] = {}; // pinned

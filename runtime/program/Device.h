@@ -24,6 +24,9 @@ public:
   /// Bytes of the device's state, from an offset on, to the host's memory and back.
   virtual void readState(int64_t offset, void *to, size_t bytes) = 0;
   virtual void writeState(int64_t offset, const void *from, size_t bytes) = 0;
+  /// Copies between the device and this memory of the host will be frequent or large: they are made faster, where they
+  /// can be. Until the device is closed.
+  virtual void expectCopies(void *memory, size_t bytes) = 0;
   /// What the device can do; all but the cost of a lap.
   virtual Limits limits() = 0;
 };

@@ -23,6 +23,7 @@ struct FirstBroken {
 
   explicit FirstBroken(Rank &rank) {
     const Program &program = rank.program();
+    rank.stateFromDevice();
     for (const Input &input : program.inputs)
       for (const InputPlace &place : input.places)
         look("input " + input.name, place.type, rank.input<std::byte>(place.offset),

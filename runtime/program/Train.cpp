@@ -438,7 +438,6 @@ bool Trainer::save(int64_t step) {
   lastSave = secondsNow();
   if (!snapshots || savedAt == step)
     return false;
-  rank.stateFromDevice();
   snapshots->begin(step);
   savedAt = step;
   return true;

@@ -65,6 +65,8 @@ SnapshotWriter::SnapshotWriter(Rank &r, const std::string &d, int64_t k, bool ha
   }
   for (const size_t i : own)
     copied += pieceBytes(program, i);
+  if (Device *device = rank.device(); device && !own.empty())
+    device->expectCopies(copy, copyBytes(program));
   if (!own.empty())
     touched = std::async(std::launch::async, [this] { touch(); });
 }
@@ -94,17 +96,15 @@ void SnapshotWriter::touch() {
 
 void SnapshotWriter::begin(int64_t step) {
   finish();
-  if (!copy)
+  if (!copy) {
+    rank.stateFromDevice();
     return saveSnapshot(rank, directory, step, keep);
+  }
   if (touched.valid())
     touched.get();
   if (rank.rank() == 0) // before the others can go on, and fail
     rank.transport().setSnapshotPhase(SnapshotPhase::Copies);
-  const Program &program = rank.program();
-  for (const size_t i : own)
-    copyBytes(copy + program.stored[i].offset, rank.state<std::byte>(program.stored[i].offset), pieceBytes(program, i),
-              /*streams=*/true);
-  drainStores();
+  copyState();
   isBegun = true;
   if (mail) {
     mail->begin();
@@ -119,8 +119,20 @@ void SnapshotWriter::begin(int64_t step) {
   }
   rank.transport().setSnapshotPhase(mail ? SnapshotPhase::No
                                          : SnapshotPhase::Writes); // what still has to come may never do
-  auto files = std::make_shared<SnapshotFiles>(program, rank.course(), directory, step, keep);
+  auto files = std::make_shared<SnapshotFiles>(rank.program(), rank.course(), directory, step, keep);
   written = std::async(std::launch::async, [this, files] { return write(*files); });
+}
+
+void SnapshotWriter::copyState() {
+  const Program &program = rank.program();
+  for (const size_t i : own) {
+    const int64_t offset = program.stored[i].offset;
+    if (rank.device())
+      rank.readState(offset, copy + offset, pieceBytes(program, i));
+    else
+      copyBytes(copy + offset, rank.state<std::byte>(offset), pieceBytes(program, i), /*streams=*/true);
+  }
+  drainStores();
 }
 
 std::string SnapshotWriter::write(SnapshotFiles &files) {

@@ -31,7 +31,8 @@ public:
   ~SnapshotWriter(); // what was begun comes to its end, where all ranks come here
   SnapshotWriter(const SnapshotWriter &) = delete;
 
-  /// Collective. The state after `step` steps is what will be written; what was begun before is finished first.
+  /// Collective. A program that computes on a device has its state there: the copy is made from it. The state after
+  /// `step` steps is what will be written; what was begun before is finished first.
   void begin(int64_t step);
   /// Collective. Returns when what was begun is on disk; ends the run where it cannot be written.
   void finish();
@@ -42,6 +43,7 @@ public:
   size_t bytes() const { return copy ? copyBytes(rank.program()) : 0; }
 
 private:
+  void copyState();
   std::string write(SnapshotFiles &files);
   std::string writeTensor(SnapshotFiles &files, size_t stored);
   std::string pack();
