@@ -2,8 +2,8 @@
 //
 // 1. A block is walked in its order. An operation goes to the last group of its kind: rules of one name with the same
 //    numbers, or squares of one element type that go into one sum.
-// 2. It is moved up to that group, never down. It must not touch what an operation on the way writes, nor write what one
-//    reads. A collective counts until its rt.wait.
+// 2. It is moved up to that group, never down. It must not touch what an operation on the way writes, nor write what
+//    one reads. A collective counts until its rt.wait.
 // 3. After the report of the norm the kernels of the update are guarded: nothing is moved across a report, nor across a
 //    loop.
 // 4. A group of one stays as it is.
