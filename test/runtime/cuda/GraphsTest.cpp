@@ -37,6 +37,8 @@ struct Graphs : ::testing::Test {
   ~Graphs() override {
     check(cudaDeviceSynchronize(), "wait");
     cudaGetLastError();
+    for (cudaEvent_t event : {fork, join})
+      check(cudaEventDestroy(event), "event");
     EXPECT_EQ(racesFound(), 0) << lastRace();
   }
 

@@ -320,8 +320,11 @@ TEST_F(RacesDeathTest, OfRemovedDeclarationsAreFoundByIsolation) {
   check(cudaDeviceSynchronize(), "wait");
   check(cudaMemcpy(&first, p.b, sizeof first, cudaMemcpyDeviceToHost), "copy");
   EXPECT_TRUE(std::isnan(first));
-  EXPECT_DEATH(launch("copy", copy_kernel, cover(kCount, 32), p.streams[0], p.b, in(p.a, kCount), kCount),
-               "'copy' writes where it does not declare it");
+  const auto copyAndWait = [&p] { // it may run as late as there
+    launch("copy", copy_kernel, cover(kCount, 32), p.streams[0], p.b, in(p.a, kCount), kCount);
+    check(cudaDeviceSynchronize(), "wait");
+  };
+  EXPECT_DEATH(copyAndWait(), "'copy' writes where it does not declare it");
 }
 
 // Both launches by name, their streams, and which of them writes.

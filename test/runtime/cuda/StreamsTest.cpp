@@ -28,11 +28,13 @@ Stream makeStream() {
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   return stream;
 }
-cudaEvent_t makeEvent() {
+struct Event {
   cudaEvent_t event;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
-  return event;
-}
+  Event() { check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event"); }
+  Event(const Event &) = delete;
+  ~Event() { EXPECT_EQ(cudaEventDestroy(event), cudaSuccess); }
+  operator cudaEvent_t() const { return event; }
+};
 void sync(Stream stream) { check(cudaStreamSynchronize(stream), "wait"); }
 
 /// The order in which one task of each of four streams runs.
@@ -86,7 +88,7 @@ TEST_F(Streams, MoveOnWhenAsked) {
   for (uint64_t seed : {0, 1, 2, 3}) {
     setSeed(seed);
     const Stream stream = makeStream();
-    const cudaEvent_t event = makeEvent();
+    const Event event;
     EXPECT_EQ(cudaEventQuery(event), cudaSuccess); // never recorded
     int runs = 0;
     for (int i = 0; i < 3; ++i)
@@ -101,7 +103,6 @@ TEST_F(Streams, MoveOnWhenAsked) {
     }
     EXPECT_EQ(runs, 3);
     EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess);
-    EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
   }
   cudaGetLastError();
 }
@@ -110,7 +111,7 @@ TEST_F(Streams, MoveOnWhenAsked) {
 TEST_F(Streams, WaitForEvents) {
   underSeeds([] {
     const Stream first = makeStream(), second = makeStream();
-    const cudaEvent_t event = makeEvent();
+    const Event event;
     const std::vector<float> ones(kCount, 1.0f);
     OnDevice<float> a(ones), c(ones), d(ones);
     add(first, c, a);
@@ -126,7 +127,7 @@ TEST_F(Streams, WaitForEvents) {
 TEST_F(Streams, WaitForTheLastRecord) {
   setSeed(1);
   const Stream first = makeStream(), second = makeStream();
-  const cudaEvent_t event = makeEvent();
+  const Event event;
   bool isDone = false;
   check(cudaEventRecord(event, first), "record");
   check(cudaStreamWaitEvent(second, event, 0), "wait");
@@ -171,7 +172,7 @@ TEST_F(StreamsDeathTest, TellWhatTheyWaitFor) {
     task.what = "a sum of two ranks";
     task.ready = [] { return false; };
     host::put(*stream, task);
-    const cudaEvent_t event = makeEvent();
+    const Event event;
     check(cudaEventRecord(event, stream), "record");
     check(cudaStreamWaitEvent(other, event, 0), "wait");
     sync(other);
