@@ -240,7 +240,17 @@ cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, 
     touches.push_back({static_cast<const char *>(from), bytes, false});
   if (allocationOf(to))
     touches.push_back({static_cast<const char *>(to), bytes, true});
-  enqueue(stream, "a copy", std::move(touches), [=] { std::memcpy(to, from, bytes); });
+  Task task;
+  task.what = "a copy";
+  task.touches = std::move(touches);
+  task.run = [=] { std::memcpy(to, from, bytes); };
+  // The clocks do not see the host: one that reads before it has waited finds NaNs, as in the device's memory.
+  if (const Allocation *target = allocationOf(to); !target || !target->isOnDevice)
+    task.given = [=](CUstream_st &, Task &) {
+      if (!isTouchedLater({static_cast<const char *>(to), bytes, true}))
+        std::memset(to, kNaN, bytes);
+    };
+  put(streamOf(stream), std::move(task));
   return cudaSuccess;
 }
 

@@ -193,6 +193,19 @@ void put(CUstream_st &stream, Task task) {
   maybeRun();
 }
 
+bool isTouchedLater(const Range &range) {
+  const Guard guard;
+  const auto overlaps = [&](const Range &x) {
+    return x.begin < range.begin + range.bytes && range.begin < x.begin + x.bytes;
+  };
+  const auto touches = [&](const Task &task) {
+    return std::any_of(task.touches.begin(), task.touches.end(), overlaps);
+  };
+  return std::any_of(state().streams.begin(), state().streams.end(), [&](const CUstream_st *stream) {
+    return std::any_of(stream->queue.begin(), stream->queue.end(), touches);
+  });
+}
+
 void enqueue(cudaStream_t stream, const char *what, std::vector<Range> touches, std::function<void()> run) {
   Task task;
   task.what = what;

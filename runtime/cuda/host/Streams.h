@@ -54,6 +54,9 @@ CUstream_st *makeStream(const std::string &name);
 /// Puts a task into a stream, or into the graph that it is captured for.
 void put(CUstream_st &stream, Task task);
 
+/// Whether a task that has not run yet touches some of these bytes.
+bool isTouchedLater(const Range &range);
+
 /// Records an event; and lets a stream wait for a record.
 std::shared_ptr<Record> record(CUstream_st &stream);
 void waitFor(CUstream_st &stream, const std::shared_ptr<Record> &record);

@@ -78,6 +78,27 @@ TEST_F(Memory, IsCopiedInTheDirectionSaid) {
   cudaGetLastError();
 }
 
+// A host that reads what is copied to it before it has waited finds NaNs, not what was there; what another copy is
+// still to read from there stays.
+TEST_F(Memory, OfTheHostIsNaNUntilTheCopyIsOver) {
+  setSeed(1);
+  void *memory = nullptr;
+  check(cudaMallocHost(&memory, 2 * sizeof(float)), "memory");
+  auto *pinned = static_cast<float *>(memory);
+  pinned[0] = pinned[1] = 7;
+  check(cudaMemcpyAsync(pinned, x, sizeof(float), cudaMemcpyDeviceToHost, nullptr), "copy");
+  EXPECT_TRUE(std::isnan(pinned[0]));
+  check(cudaMemcpyAsync(y, pinned + 1, sizeof(float), cudaMemcpyHostToDevice, nullptr), "copy");
+  check(cudaMemcpyAsync(pinned + 1, x, sizeof(float), cudaMemcpyDeviceToHost, nullptr), "copy");
+  EXPECT_EQ(pinned[1], 7);
+  check(cudaDeviceSynchronize(), "wait");
+  EXPECT_EQ(pinned[0], 0);
+  EXPECT_EQ(pinned[1], 0);
+  EXPECT_EQ(read(y, 1)[0], 7);
+  check(cudaFreeHost(memory), "free");
+  setSeed(0);
+}
+
 TEST_F(Memory, IsGivenAndTaken) {
   size_t before = 0, free = 0, total = 0;
   EXPECT_EQ(cudaMemGetInfo(&before, &total), cudaSuccess);
