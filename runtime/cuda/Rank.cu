@@ -99,7 +99,6 @@ Rank::~Rank() {
 void *Rank::scratchBytes(size_t bytes) {
   if (bytes <= scratchSize)
     return scratchMemory;
-  check(cudaStreamSynchronize(stream), "scratch");
   scratchSize = bytes;
   return scratchMemory = allocate(bytes); // the smaller one stays until the end: there are few
 }
