@@ -9,7 +9,7 @@
 // `next` chooses who runs: the warps in a drawn order, the lanes of the warp under way in another, and new orders after
 // each meeting. A fiber whose thread is done runs a fresh one on the same stack, so a kernel without barriers takes a
 // call a thread and no switch.
-#include "runtime/cuda/Device.h"
+#include "runtime/cuda/host/Cuts.h"
 #include "runtime/launch/Fail.h"
 
 #include <link.h>
@@ -195,6 +195,13 @@ public:
   /// Before each block: all of it is NaNs, and -1 where integers lie.
   void fill();
   void end();
+  /// Whether no thread has written to it since.
+  bool isUntouched() const {
+    const auto isFull = [](const char *begin, size_t bytes) {
+      return bytes == 0 || (*begin == static_cast<char>(0xff) && std::memcmp(begin, begin + 1, bytes - 1) == 0);
+    };
+    return isFull(variables.begin, variables.bytes) && isFull(dynamicBegin, dynamicBytes);
+  }
   /// It ends, up to its alignment, where a page begins that nobody may touch.
   void *dynamic() const { return dynamicBegin; }
 
@@ -239,12 +246,12 @@ struct Thread {
 
 class Grid {
 public:
-  void run(dim3 blocks, dim3 threads, size_t shared, const std::function<void()> &thread);
+  void run(const LaunchSite &site, dim3 blocks, dim3 threads, size_t shared, const std::function<void()> &thread);
   /// Why it could not end; empty where it did.
   std::string takeFailure() { return std::exchange(failure, {}); }
 
   // By threads:
-  void meet(State where);
+  void meet(State where, const MeetingSite &site);
   /// Leaves the grid at once.
   [[noreturn]] void end(const std::string &why);
   int lane() const { return current % kWarpSize; }
@@ -261,6 +268,7 @@ public:
 private:
   static constexpr int kNobody = -1;
 
+  const LaunchSite *site = nullptr;
   const std::function<void()> *thread = nullptr;
   std::vector<Thread> threads;
   std::vector<State> states; // of threads
@@ -298,7 +306,9 @@ void Grid::makeThreads(dim3 size) {
         threads[t++].index = {x, y, z};
 }
 
-void Grid::run(dim3 blocks, dim3 size, size_t sharedBytes, const std::function<void()> &work) {
+void Grid::run(const LaunchSite &launched, dim3 blocks, dim3 size, size_t sharedBytes,
+               const std::function<void()> &work) {
+  site = &launched;
   thread = &work;
   gridDim = blocks, blockDim = size;
   makeThreads(size);
@@ -346,8 +356,14 @@ void Grid::body() {
   theGrid.runThreads();
 }
 
-void Grid::meet(State where) {
+void Grid::meet(State where, const MeetingSite &meeting) {
   const int t = current;
+  if (mayCut()) {
+    const MeetingCut cut = cutAt(*site, meeting);
+    const bool isFirst = where == State::AtWarp ? t % kWarpSize == 0 : t < kWarpSize;
+    if (cut.isGone || (cut.lacksFirst && isFirst))
+      return;
+  }
   states[t] = where;
   ++(where == State::AtWarp ? waitAtWarp : waitAtBlock);
   threads[t].fiber = running;
@@ -372,6 +388,8 @@ bool Grid::releaseWarp() {
     return false;
   if (waitAtWarp < kWarpSize)
     end("some lanes of a warp wait in a shuffle or __syncwarp that others do not reach");
+  if (mayCut() && isMeetingUnknown())
+    hasMet(!shared.isUntouched());
   std::fill_n(&states[warp * kWarpSize], kWarpSize, State::Ready);
   waitAtWarp = lanesSeen = 0;
   laneOrder = draw.order(kWarpSize);
@@ -385,6 +403,8 @@ bool Grid::nextWarp() {
       return false;
     if (waitAtBlock < count)
       end("some threads wait at a barrier that others do not reach");
+    if (mayCut() && isMeetingUnknown())
+      hasMet(!shared.isUntouched());
     std::fill(states.begin(), states.end(), State::Ready);
     waitAtBlock = warpsBegun = 0;
     warpOrder = draw.order(warps);
@@ -428,23 +448,23 @@ void Grid::end(const std::string &why) {
 
 } // namespace
 
-void runGrid(const char *what, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread) {
+void runGrid(const LaunchSite &site, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread) {
   const uint64_t threads = uint64_t(block.x) * block.y * block.z, blocks = uint64_t(grid.x) * grid.y * grid.z;
-  const std::string name = what; // thread-local storage is not what it was while the grid runs
+  const std::string name = site.what; // thread-local storage is not what it was while the grid runs
   if (threads == 0 || threads % kWarpSize != 0 || threads > 1024)
     runtime::fail(name + ": a block has 32, 64, ... or 1024 threads, not " + std::to_string(threads));
   if (blocks == 0)
     runtime::fail(name + ": a grid of no blocks");
   if (shared > SharedMemory::kMostBytes)
     runtime::fail(name + ": a block has at most 227 KB of shared memory, not " + std::to_string(shared) + " bytes");
-  theGrid.run(grid, block, shared, thread);
+  theGrid.run(site, grid, block, shared, thread);
   const std::string failure = theGrid.takeFailure();
   if (!failure.empty())
     runtime::fail(name + ": " + failure);
 }
 
-void meetBlock() { theGrid.meet(State::AtBlock); }
-void meetWarp() { theGrid.meet(State::AtWarp); }
+void meetBlock(const MeetingSite &site) { theGrid.meet(State::AtBlock, site); }
+void meetWarp(const MeetingSite &site) { theGrid.meet(State::AtWarp, site); }
 int lane() { return theGrid.lane(); }
 void *openSlot() { return theGrid.openSlot(); }
 const void *slotOf(int lane) { return theGrid.slotOf(lane); }
@@ -455,10 +475,10 @@ void checkMask(unsigned mask) {
     theGrid.end("a mask leaves out lanes of the warp");
 }
 
-unsigned ballot(unsigned mask, bool holds) {
+unsigned ballot(unsigned mask, bool holds, const MeetingSite &site) {
   checkMask(mask);
   std::memcpy(openSlot(), &holds, sizeof holds);
-  meetWarp();
+  meetWarp(site);
   unsigned bits = 0;
   for (int from = 0; from < kWarpSize; ++from) {
     bool other;

@@ -35,6 +35,14 @@ struct Range {
   bool writes;
 };
 
+/// What messages call a launch, and where it stands. Made of the name alone, in the call.
+struct LaunchSite {
+  const char *what, *file;
+  int line;
+  LaunchSite(const char *what, const char *file = __builtin_FILE(), int line = __builtin_LINE())
+      : what(what), file(file), line(line) {}
+};
+
 /// Puts work into a stream. It runs later, when the streams' order lets it.
 void enqueue(cudaStream_t stream, const char *what, std::vector<Range> touches, std::function<void()> run);
 
@@ -49,12 +57,19 @@ std::vector<Range> announcedFor(cudaStream_t stream, std::string &what);
 constexpr int kWarpSize = 32;
 
 /// Runs `thread` once for each thread of each block, on the calling host thread. The caller makes sure that one grid
-/// runs at a time: threadIdx and shared memory exist once. A grid that cannot end ends the rank instead, with `what`.
-void runGrid(const char *what, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
+/// runs at a time: threadIdx and shared memory exist once. A grid that cannot end ends the rank instead, with the site.
+void runGrid(const LaunchSite &site, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
+
+/// Where in a kernel threads meet, and whether a shuffle carries values between them there.
+struct MeetingSite {
+  const char *file;
+  int line;
+  bool carries = false;
+};
 
 /// Return when all threads of the block, or all lanes of the warp, have called.
-void meetBlock();
-void meetWarp();
+void meetBlock(const MeetingSite &site);
+void meetWarp(const MeetingSite &site);
 
 /// The calling thread's place within its warp.
 int lane();
@@ -69,17 +84,17 @@ void checkMask(unsigned mask);
 
 void *dynamicShared();
 
-template <typename T> T shuffle(unsigned mask, T x, int from) {
+template <typename T> T shuffle(unsigned mask, T x, int from, const MeetingSite &site) {
   static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>, "shuffles move at most 8 bytes");
   checkMask(mask);
   std::memcpy(openSlot(), &x, sizeof x);
-  meetWarp();
+  meetWarp(site);
   std::memcpy(&x, slotOf(from), sizeof x);
   return x;
 }
 
 /// A bit for each lane, set where its condition holds.
-unsigned ballot(unsigned mask, bool holds);
+unsigned ballot(unsigned mask, bool holds, const MeetingSite &site);
 
 //===-- arguments ------------------------------------------------------------------------------------------------===//
 
@@ -98,6 +113,9 @@ template <typename... A> std::vector<Range> rangesOf(const A &...args) {
   return ranges;
 }
 
+/// The same, less what a test takes out: Cuts.cpp.
+std::vector<Range> declared(const LaunchSite &site, std::vector<Range> ranges);
+
 } // namespace echelon::cuda::host
 
 //===-- what CUDA declares for kernels ---------------------------------------------------------------------------===//
@@ -105,31 +123,39 @@ template <typename... A> std::vector<Range> rangesOf(const A &...args) {
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
-inline void __syncthreads() { echelon::cuda::host::meetBlock(); }
-inline void __syncwarp(unsigned mask = 0xffffffffu) {
+// Each knows where it stands, by default arguments that name the caller's line.
+#define ECHELON_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+inline void __syncthreads(ECHELON_HERE) { echelon::cuda::host::meetBlock({file, line}); }
+inline void __syncwarp(unsigned mask = 0xffffffffu, ECHELON_HERE) {
   echelon::cuda::host::checkMask(mask);
-  echelon::cuda::host::meetWarp();
+  echelon::cuda::host::meetWarp({file, line});
 }
 
-template <typename T> T __shfl_sync(unsigned mask, T x, int from) {
-  return echelon::cuda::host::shuffle(mask, x, from & 31);
+template <typename T> T __shfl_sync(unsigned mask, T x, int from, ECHELON_HERE) {
+  return echelon::cuda::host::shuffle(mask, x, from & 31, {file, line, true});
 }
-template <typename T> T __shfl_xor_sync(unsigned mask, T x, int with) {
-  return echelon::cuda::host::shuffle(mask, x, (echelon::cuda::host::lane() ^ with) & 31);
+template <typename T> T __shfl_xor_sync(unsigned mask, T x, int with, ECHELON_HERE) {
+  return echelon::cuda::host::shuffle(mask, x, (echelon::cuda::host::lane() ^ with) & 31, {file, line, true});
 }
 // A lane whose partner lies outside of the warp keeps its own.
-template <typename T> T __shfl_up_sync(unsigned mask, T x, int by) {
+template <typename T> T __shfl_up_sync(unsigned mask, T x, int by, ECHELON_HERE) {
   const int lane = echelon::cuda::host::lane();
-  return echelon::cuda::host::shuffle(mask, x, lane >= by ? lane - by : lane);
+  return echelon::cuda::host::shuffle(mask, x, lane >= by ? lane - by : lane, {file, line, true});
 }
-template <typename T> T __shfl_down_sync(unsigned mask, T x, int by) {
+template <typename T> T __shfl_down_sync(unsigned mask, T x, int by, ECHELON_HERE) {
   const int lane = echelon::cuda::host::lane();
-  return echelon::cuda::host::shuffle(mask, x, lane + by < 32 ? lane + by : lane);
+  return echelon::cuda::host::shuffle(mask, x, lane + by < 32 ? lane + by : lane, {file, line, true});
 }
 
-inline unsigned __ballot_sync(unsigned mask, int holds) { return echelon::cuda::host::ballot(mask, holds != 0); }
-inline int __any_sync(unsigned mask, int holds) { return __ballot_sync(mask, holds) != 0; }
-inline int __all_sync(unsigned mask, int holds) { return __ballot_sync(mask, holds) == 0xffffffffu; }
+inline unsigned __ballot_sync(unsigned mask, int holds, ECHELON_HERE) {
+  return echelon::cuda::host::ballot(mask, holds != 0, {file, line, true});
+}
+inline int __any_sync(unsigned mask, int holds, ECHELON_HERE) { return __ballot_sync(mask, holds, file, line) != 0; }
+inline int __all_sync(unsigned mask, int holds, ECHELON_HERE) {
+  return __ballot_sync(mask, holds, file, line) == 0xffffffffu;
+}
+#undef ECHELON_HERE
 
 // Of integers alone. Sums of floats would depend on the order of threads.
 inline int atomicAdd(int *to, int x) {
@@ -168,16 +194,16 @@ constexpr bool kIsEmulated = true;
 
 template <typename T> T *shared_memory() { return static_cast<T *>(host::dynamicShared()); }
 
-/// `what` is a literal: it is kept until the kernel has run.
+/// The name is a literal: it is kept until the kernel has run.
 template <typename... P, typename... A>
-void launch(const char *what, void (*kernel)(P...), Shape shape, Stream stream, A... args) {
-  host::enqueue(stream, what, host::rangesOf(args...), [=] {
-    host::runGrid(what, shape.grid, shape.block, shape.shared, [=] { kernel(static_cast<P>(plain(args))...); });
+void launch(host::LaunchSite site, void (*kernel)(P...), Shape shape, Stream stream, A... args) {
+  host::enqueue(stream, site.what, host::declared(site, host::rangesOf(args...)), [=] {
+    host::runGrid(site, shape.grid, shape.block, shape.shared, [=] { kernel(static_cast<P>(plain(args))...); });
   });
 }
 
-template <typename... A> void touches(Stream stream, const char *what, A... args) {
-  host::announce(stream, what, host::rangesOf(args...));
+template <typename... A> void touches(Stream stream, host::LaunchSite site, A... args) {
+  host::announce(stream, site.what, host::declared(site, host::rangesOf(args...)));
 }
 
 } // namespace echelon::cuda

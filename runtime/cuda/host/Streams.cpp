@@ -1,4 +1,5 @@
 #include "runtime/cuda/host/Streams.h"
+#include "runtime/cuda/host/Cuts.h"
 #include "runtime/cuda/host/Emulation.h"
 #include "runtime/cuda/host/Memory.h"
 
@@ -283,6 +284,37 @@ void setSeed(uint64_t seed) {
 using namespace echelon::cuda::host;
 
 namespace {
+
+bool knows(const Clock &clock, const Clock &other) {
+  Clock both = clock;
+  join(both, other);
+  both.resize(std::max(both.size(), clock.size()));
+  Clock same = clock;
+  same.resize(both.size());
+  return both == same;
+}
+
+// Whether a test takes out a call (Cuts.h), and whether it orders anything that nothing else does.
+bool isHostWaitCut(const Clock &waitsFor) {
+  return mayCut() && isCut("host wait", !knows(hostThread().clock, waitsFor));
+}
+bool isRecordCut(const CUevent_st &event, CUstream_st &stream) {
+  if (!mayCut())
+    return false;
+  if (stream.capture || !event.last || event.capture)
+    return isCut("record", true);
+  joinHost(stream);
+  return isCut("record", !knows(event.last->clock, stream.clock));
+}
+bool isWaitCut(CUstream_st &stream, const CUevent_st &event) {
+  if (!mayCut())
+    return false;
+  if (CUgraph_st *graph = event.capture ? captureUnderWay(event.capture) : nullptr)
+    return isCut("wait", stream.capture != graph || !knows(graph->clocks[&stream], graph->records[event.place]));
+  joinHost(stream);
+  return isCut("wait", event.last && !knows(stream.clock, event.last->clock));
+}
+
 cudaError_t refuseWhileCaptured(CUstream_st &stream) {
   stream.capture->isBroken = true;
   return noted(cudaErrorStreamCaptureUnsupported);
@@ -312,6 +344,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   CUstream_st &stream = streamOf(handle);
   if (stream.capture)
     return refuseWhileCaptured(stream);
+  if (isHostWaitCut(stream.clock))
+    return cudaSuccess;
   waitUntil([&] { return stream.queue.empty(); }, "cudaStreamSynchronize",
             [&] { hostThread().hasWaitedFor(stream.clock); });
   return cudaSuccess;
@@ -354,6 +388,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   const Guard guard;
   CUstream_st &stream = streamOf(handle);
+  if (isRecordCut(*event, stream))
+    return cudaSuccess;
   if (stream.capture)
     return noted(stream.capture->record(stream, *event));
   event->capture = 0;
@@ -364,6 +400,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   const Guard guard;
   CUstream_st &stream = streamOf(handle);
+  if (isWaitCut(stream, *event))
+    return cudaSuccess;
   if (CUgraph_st *graph = event->capture ? captureUnderWay(event->capture) : stream.capture)
     return noted(graph->waitFor(stream, *event));
   if (event->capture)
@@ -376,7 +414,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->capture)
     return noted(cudaErrorCapturedEvent);
-  if (const std::shared_ptr<Record> last = event->last)
+  if (const std::shared_ptr<Record> last = event->last; last && !isHostWaitCut(last->clock))
     waitUntil([&] { return last->isDone; }, "cudaEventSynchronize", [&] { hostThread().hasWaitedFor(last->clock); });
   return cudaSuccess;
 }
