@@ -64,14 +64,16 @@ std::string runRanks(ModuleOp module, Reference &one, Trace::Step &row) {
 
 //===- judgement -------------------------------------------------------------------------------------------------===//
 
-/// How compareTraces takes gradients: known from where on, and measured against what at least. A GPU's kernels round
-/// what is summed up for a bias: of sums that cancel nothing may be left but that.
+/// How compareTraces takes gradients: known from where on, and measured against what at least. In a precision nothing
+/// may be left of sums that cancel, as the gradient of a key's bias, but what was rounded; and a GPU's kernels round
+/// what is summed up for a bias.
 struct Noise {
   double known, least;
 };
 Noise noiseOf(Machine machine, bool isInPrecision) {
-  return machine == Machine::CudaHost && isInPrecision ? Noise{2e-2, kLeastRoundedGradient}
-                                                       : Noise{1e-5, kLeastGradient};
+  if (!isInPrecision)
+    return {1e-5, kLeastGradient};
+  return {2e-2, machine == Machine::CudaHost ? kLeastRoundedGradient : 5 * kLeastGradient};
 }
 
 /// How well one rank knows its results: the farthest that they move when numbers do in their last digits. Not a number

@@ -33,6 +33,7 @@ struct Range {
   const char *begin;
   size_t bytes;
   bool writes;
+  size_t element = 1; // bytes; 1: of any type
 };
 
 /// What messages call a launch, and where it stands. Made of the name alone, in the call.
@@ -103,9 +104,9 @@ template <typename T> void addRanges(std::vector<Range> &to, const Arg<T> &x) {
   const auto *begin = reinterpret_cast<const char *>(x.data);
   const size_t bytes = static_cast<size_t>(x.count) * sizeof(T);
   if (x.use != Use::writes)
-    to.push_back({begin, bytes, false});
+    to.push_back({begin, bytes, false, sizeof(T)});
   if (x.use != Use::reads)
-    to.push_back({begin, bytes, true});
+    to.push_back({begin, bytes, true, sizeof(T)});
 }
 template <typename... A> std::vector<Range> rangesOf(const A &...args) {
   std::vector<Range> ranges;

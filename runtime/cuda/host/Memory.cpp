@@ -121,7 +121,8 @@ void checkMargins(const Allocation &allocation) {
 
 //===-- isolation ------------------------------------------------------------------------------------------------===//
 
-/// Hides from a task what it does not declare: it finds NaNs there, and may write only where it says so.
+/// Hides from a task what it does not declare, and what it says it writes alone: it finds NaNs there, and may write
+/// only where it says so.
 class Isolation {
 public:
   explicit Isolation(const Task &task) : task(task) {
@@ -134,9 +135,10 @@ public:
   void end() {
     for (Hidden &hidden : all) {
       size_t at = 0;
-      for (const auto &[begin, bytes] : declared(*hidden.allocation, true)) {
-        restore(hidden, at, begin);
-        at = std::max(at, begin + bytes);
+      for (const Part &part : parts(*hidden.allocation, true)) {
+        restore(hidden, at, part.begin);
+        keepUnwritten(hidden, part);
+        at = std::max(at, part.begin + part.bytes);
       }
       restore(hidden, at, hidden.allocation->bytes);
     }
@@ -147,14 +149,39 @@ private:
     Allocation *allocation;
     std::vector<char> content, shown; // before the task, and what it found
   };
+  /// Of an allocation, in bytes.
+  struct Part {
+    size_t begin, bytes, element;
+    bool operator<(const Part &other) const { return begin < other.begin; }
+  };
 
   void hide(Allocation &allocation) {
     const std::vector<char> content(allocation.data, allocation.data + allocation.bytes);
     std::vector<char> shown(content.size(), static_cast<char>(kNaN));
-    for (const auto &[begin, bytes] : declared(allocation, false))
-      std::memcpy(&shown[begin], &content[begin], bytes);
+    for (const Part &part : parts(allocation, true))
+      for (size_t i = 0; i < part.bytes; ++i)
+        shown[part.begin + i] = isHidden(part) ? toBeWritten(i) : content[part.begin + i];
+    for (const Part &part : parts(allocation, false))
+      std::memcpy(&shown[part.begin], &content[part.begin], part.bytes);
     std::memcpy(allocation.data, shown.data(), shown.size());
     all.push_back({&allocation, content, std::move(shown)});
+  }
+
+  /// What lies where a task writes and does not read: in elements of two bytes and more NaNs that no arithmetic gives.
+  /// A byte may be anything.
+  static bool isHidden(const Part &part) { return part.element > 1 && part.element <= 16; }
+  static char toBeWritten(size_t at) { return static_cast<char>(at % 2 == 0 ? 0xfd : 0xff); }
+
+  /// Elements that the task might write and did not stay as they were before.
+  void keepUnwritten(const Hidden &hidden, const Part &part) const {
+    char untouched[16];
+    for (size_t i = 0; i < sizeof untouched; ++i)
+      untouched[i] = toBeWritten(i);
+    if (!isHidden(part))
+      return;
+    for (size_t i = part.begin; i + part.element <= part.begin + part.bytes; i += part.element)
+      if (char *data = hidden.allocation->data + i; std::memcmp(data, untouched, part.element) == 0)
+        std::memcpy(data, &hidden.content[i], part.element);
   }
 
   /// Bytes that the task does not say it writes, unless they are none.
@@ -168,15 +195,15 @@ private:
     std::memcpy(data, &hidden.content[begin], end - begin);
   }
 
-  /// Where in the allocation the task's ranges begin, ascending, and how long they are; they may overlap.
-  std::vector<std::pair<size_t, size_t>> declared(const Allocation &allocation, bool onlyWritten) const {
-    std::vector<std::pair<size_t, size_t>> ranges;
+  /// What the task reads, or writes, of the allocation, ascending; it may overlap.
+  std::vector<Part> parts(const Allocation &allocation, bool writes) const {
+    std::vector<Part> found;
     for (const Range &range : task.touches)
       if (range.bytes > 0 && range.begin >= allocation.data && range.begin < allocation.data + allocation.bytes &&
-          (range.writes || !onlyWritten))
-        ranges.emplace_back(range.begin - allocation.data, range.bytes);
-    std::sort(ranges.begin(), ranges.end());
-    return ranges;
+          range.writes == writes)
+        found.push_back({static_cast<size_t>(range.begin - allocation.data), range.bytes, range.element});
+    std::sort(found.begin(), found.end());
+    return found;
   }
 
   const Task &task;
