@@ -207,6 +207,7 @@ void Tables::choices() {
     SmallVector<int64_t> over;
     for (StringRef name : ech::strings(clause.getAs<ArrayAttr>("over")))
       over.push_back(mesh.index(name));
+    llvm::sort(over); // as groups have them
     const auto *group = llvm::find(groups, Attribute(DenseI64ArrayAttr::get(module.getContext(), over)));
     if (group == groups.end())
       continue;

@@ -53,22 +53,19 @@ ncclRedOp_t reductionOf(runtime::ReduceOp op) {
   return op == runtime::Sum ? ncclSum : op == runtime::Max ? ncclMax : ncclMin;
 }
 
-/// What a program says of collectives over one of its groups, as rows of the tuner's (tuner/Tuner.cpp).
-std::string rowsOf(const runtime::Program &program, int group) {
+/// What a program says of collectives over a group, as rows of the tuner's (tuner/Tuner.cpp). What is NCCL's own
+/// choice, and what it does by sends and receives, has none.
+std::string rowsOf(runtime::Rank &host, const Group &group) {
   std::string rows;
-  for (const runtime::CollectiveChoice &choice : program.choices)
-    if (choice.group == group)
-      rows += std::string(rows.empty() ? "" : "; ") + nameOf(choice.kind) + " 0 - " + nameOf(choice.algorithm);
+  for (const runtime::CollectiveChoice &choice : host.program().choices)
+    if (host.group(choice.group).id == group.id && choice.algorithm != Algorithm::native &&
+        choice.kind != Collective::AllToAll)
+      rows += std::string(rows.empty() ? "" : "; ") + nameOf(choice.kind) + " " + nameOf(choice.algorithm);
   return rows;
 }
 
-/// NCCL asks the tuner about the communicators that are made from now on, if there is something to say and the user has
-/// no tuner of their own.
-void tune(const std::string &rows) {
-  if (!rows.empty())
-    setenv("NCCL_TUNER_PLUGIN", ECHELON_NCCL_TUNER, 0);
-  setenv("ECHELON_TUNER", rows.c_str(), 1);
-}
+/// NCCL asks the tuner about the communicators that are made from now on.
+void tune(const std::string &rows) { setenv("ECHELON_TUNER", rows.c_str(), 1); }
 
 class NcclTransport : public DeviceTransport {
 public:
@@ -98,6 +95,10 @@ NcclTransport::NcclTransport(runtime::Rank &host) : deadline(host.transport().de
   const auto isSet = [](const char *name) { return std::getenv(name) != nullptr; };
   for (const std::string &line : setForNccl(ncclSettings(transport.networkInterface(), isSet)))
     host.note(line);
+  const runtime::Program &program = host.program();
+  if (!program.choices.empty()) // NCCL looks for a plugin as it makes its first communicator, and never again
+    setenv("NCCL_TUNER_PLUGIN", ECHELON_NCCL_TUNER, 0);
+  tune(rowsOf(host, transport.world()));
   ncclUniqueId id{};
   if (host.rank() == 0)
     finish(nullptr, ncclGetUniqueId(&id), "ncclGetUniqueId", 0);
@@ -107,15 +108,16 @@ NcclTransport::NcclTransport(runtime::Rank &host) : deadline(host.transport().de
   config.commName = "all";
   ncclComm_t &all = communicators[transport.world().id];
   finish(all, ncclCommInitRankConfig(&all, host.size(), id, host.rank(), &config), "ncclCommInitRank", kBringUpSeconds);
-  for (size_t i = 0; i < host.program().groups.size(); ++i) {
+  runtime::barrier(transport, transport.world()); // ranks that are threads share what the tuner reads
+  for (size_t i = 0; i < program.groups.size(); ++i) {
     const Group &group = host.group(int(i));
     if (group.size() == 1 || communicators.count(group.id))
       continue;
-    tune(rowsOf(host.program(), int(i)));
+    tune(rowsOf(host, group));
     ncclComm_t &part = communicators[group.id];
     const int first = *std::min_element(group.ranks.begin(), group.ranks.end());
     finish(part, ncclCommSplit(all, first, group.index, &part, &config), "ncclCommSplit", kBringUpSeconds);
-    runtime::barrier(transport, transport.world()); // ranks that are threads share what the tuner reads
+    runtime::barrier(transport, transport.world());
   }
 }
 

@@ -2,6 +2,7 @@
 // says when that is.
 #include "runtime/cuda/host/Communicators.h"
 #include "runtime/cuda/host/Memory.h"
+#include "runtime/cuda/host/NcclTuner.h"
 
 #include <algorithm>
 #include <atomic>
@@ -108,6 +109,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     return refused(ncclInvalidArgument,
                    "Invalid rank requested : " + std::to_string(rank) + "/" + std::to_string(size));
   auto member = std::make_shared<Member>();
+  member->tuner = tunerOf(size);
   {
     const Guard guard;
     std::shared_ptr<Circle> &circle = circles()[std::string(id.internal, sizeof id.internal)];
@@ -138,6 +140,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part
     return refused(ncclInvalidArgument, "ncclCommSplit: no communicator, or a color below 0");
   const std::shared_ptr<Member> from = comm->member;
   auto member = std::make_shared<Member>();
+  member->tuner = tunerOf(from->circle ? from->circle->size : 0);
   {
     const Guard guard;
     if (const ncclResult_t state = stateOf(*from); state != ncclSuccess)

@@ -71,6 +71,7 @@ struct Member {
   std::shared_ptr<Circle> circle; // null: the split that makes it is under way
   int rank, device;
   bool isBlocking = true, isAborted = false;
+  std::shared_ptr<void> tuner; // of the plugin, if there is one
   uint64_t collectives = 0, splits = 0;
   std::map<int, uint64_t> sends, receives; // by peer
   // Where it comes from a split:

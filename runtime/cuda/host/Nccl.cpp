@@ -8,6 +8,7 @@
 // With both in a group, each rank's task is first in its stream, both messages have both ends, and they go.
 #include "runtime/cuda/host/Communicators.h"
 #include "runtime/cuda/host/Memory.h"
+#include "runtime/cuda/host/NcclTuner.h"
 #include "runtime/cuda/host/Reduction.h"
 
 #include <algorithm>
@@ -229,6 +230,7 @@ ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType
   if (const ncclResult_t error = refusal(comm, type, stream, 0, op); error != ncclSuccess || count == 0)
     return error;
   const size_t bytes = count * bytesOf(type);
+  askTuner(comm->member->tuner, Tuned::AllReduce, bytes);
   return submit({comm->member, stream, described("all_reduce", count, type) + " by " + nameOf(op), in, bytes, out,
                  bytes, [=](const Meeting &m) { reduceInto(m, op, type, count, kEverybody, kTheStart); }});
 }
@@ -238,6 +240,7 @@ ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclData
   if (const ncclResult_t error = refusal(comm, type, stream, 0, op); error != ncclSuccess || count == 0)
     return error;
   const size_t bytes = count * bytesOf(type);
+  askTuner(comm->member->tuner, Tuned::ReduceScatter, bytes);
   return submit({comm->member, stream, described("reduce_scatter", count, type) + " by " + nameOf(op), in,
                  bytes * size_t(comm->member->circle->size), out, bytes, [=](const Meeting &m) {
                    reduceInto(m, op, type, count, kEverybody, [&](size_t rank) { return rank * count; });
@@ -250,6 +253,7 @@ ncclResult_t ncclReduce(const void *in, void *out, size_t count, ncclDataType_t 
     return error;
   const size_t bytes = count * bytesOf(type);
   const std::string what = described("reduce", count, type) + " by " + nameOf(op) + " to rank " + std::to_string(root);
+  askTuner(comm->member->tuner, Tuned::Reduce, bytes);
   return submit(
       {comm->member, stream, what, in, bytes, out, comm->member->rank == root ? bytes : 0, [=](const Meeting &m) {
          reduceInto(m, op, type, count, [&](size_t rank) { return rank == size_t(root); }, kTheStart);
@@ -261,6 +265,7 @@ ncclResult_t ncclAllGather(const void *in, void *out, size_t count, ncclDataType
   if (const ncclResult_t error = refusal(comm, type, stream, 0); error != ncclSuccess || count == 0)
     return error;
   const size_t bytes = count * bytesOf(type);
+  askTuner(comm->member->tuner, Tuned::AllGather, bytes);
   return submit({comm->member, stream, described("all_gather", count, type), in, bytes, out,
                  bytes * size_t(comm->member->circle->size), [=](const Meeting &m) {
                    for (const Meeting::Place &to : m.places)
@@ -274,6 +279,7 @@ ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType
   if (const ncclResult_t error = refusal(comm, type, stream, root); error != ncclSuccess || count == 0)
     return error;
   const size_t bytes = count * bytesOf(type);
+  askTuner(comm->member->tuner, Tuned::Broadcast, bytes);
   return submit({comm->member, stream, described("broadcast", count, type) + " from rank " + std::to_string(root), in,
                  comm->member->rank == root ? bytes : 0, out, bytes, [=](const Meeting &m) {
                    for (const Meeting::Place &to : m.places)

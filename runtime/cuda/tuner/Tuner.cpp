@@ -1,11 +1,8 @@
 // The plugin by which NCCL asks which algorithm a collective takes (its interface of tuners, version 5, which NCCL 2.28
-// loads where NCCL_TUNER_PLUGIN names this library). Rows say it: ECHELON_TUNER as it stands when a communicator is
-// made, `all_reduce 0 65536 tree; all_reduce 65536 - ring simple 8`:
-//
-//   collective, from and to how many bytes (-: any number), algorithm, then protocol (-: NCCL's choice) and channels
-//
-// NCCL's table has a time for each (algorithm, protocol), -1 where that is not possible. Of those that a row names NCCL
-// takes the best, if one is possible; what no row is about is left to NCCL.
+// loads where NCCL_TUNER_PLUGIN names this library). Rows say it, as ECHELON_TUNER has them when a communicator is
+// made: `all_reduce ring; all_gather ring`. NCCL's table has a time for each (algorithm, protocol), -1 where that is
+// not possible. Of those of the algorithm that a row names NCCL takes the best, if one is possible; what no row is
+// about is left to NCCL.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -16,10 +13,9 @@
 
 namespace {
 
-// Numbers of NCCL's (ncclFunc_t, NCCL_ALGO_…, NCCL_PROTO_…), by place.
+// Numbers of NCCL's (ncclFunc_t, NCCL_ALGO_…), by place.
 const char *const kCollectives[] = {"broadcast", "reduce", "all_gather", "reduce_scatter", "all_reduce"};
-const char *const kAlgorithms[] = {"tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"};
-const char *const kProtocols[] = {"ll", "ll128", "simple"};
+const char *const kAlgorithms[] = {"tree", "ring"};
 constexpr int kSuccess = 0, kInvalidArgument = 4; // ncclResult_t
 
 template <size_t n> int placeOf(const char *const (&names)[n], const std::string &name) {
@@ -27,24 +23,17 @@ template <size_t n> int placeOf(const char *const (&names)[n], const std::string
 }
 
 struct Row {
-  int collective, algorithm, protocol = -1, channels = 0; // -1 and 0: NCCL's choice
-  uint64_t from, to;                                      // bytes
+  int collective, algorithm;
 };
 using Rows = std::vector<Row>;
 
 bool read(const std::string &text, Row &row) {
   std::istringstream words(text);
-  std::string collective, to, algorithm, protocol = "-";
-  if (!(words >> collective >> row.from >> to >> algorithm))
-    return false;
-  words >> protocol >> row.channels;
-  row.collective = placeOf(kCollectives, collective);
-  row.algorithm = placeOf(kAlgorithms, algorithm);
-  row.protocol = protocol == "-" ? -1 : placeOf(kProtocols, protocol);
-  row.to = to == "-" ? UINT64_MAX : std::strtoull(to.c_str(), nullptr, 10);
-  return row.collective < static_cast<int>(std::size(kCollectives)) &&
-         row.algorithm < static_cast<int>(std::size(kAlgorithms)) &&
-         row.protocol < static_cast<int>(std::size(kProtocols)) && row.from < row.to && row.channels >= 0;
+  std::string collective, algorithm, more;
+  words >> collective >> algorithm;
+  row = {placeOf(kCollectives, collective), placeOf(kAlgorithms, algorithm)};
+  return !(words >> more) && row.collective < static_cast<int>(std::size(kCollectives)) &&
+         row.algorithm < static_cast<int>(std::size(kAlgorithms));
 }
 
 int begin(void **context, uint64_t, size_t, size_t, void *, void *, void *) {
@@ -61,25 +50,17 @@ int begin(void **context, uint64_t, size_t, size_t, void *, void *, void *) {
   return kSuccess;
 }
 
-int choose(void *context, int collective, size_t bytes, int, float **table, int algorithms, int protocols, int,
-           int *channels) {
+int choose(void *context, int collective, size_t, int, float **table, int algorithms, int protocols, int, int *) {
+  auto *times = reinterpret_cast<float *>(table); // one block, (algorithms, protocols)
   for (const Row &row : *static_cast<const Rows *>(context)) {
-    if (row.collective != collective || bytes < row.from || bytes >= row.to)
+    if (row.collective != collective || row.algorithm >= algorithms)
       continue;
-    auto *times = reinterpret_cast<float *>(table); // one block, (algorithms, protocols)
-    auto isNamed = [&](int a, int p) { return a == row.algorithm && (row.protocol < 0 || p == row.protocol); };
-    bool isPossible = false;
-    for (int a = 0; a < algorithms; ++a)
-      for (int p = 0; p < protocols; ++p)
-        isPossible |= isNamed(a, p) && times[a * protocols + p] >= 0;
-    if (!isPossible)
+    const float *named = times + row.algorithm * protocols;
+    if (std::none_of(named, named + protocols, [](float time) { return time >= 0; }))
       return kSuccess;
     for (int a = 0; a < algorithms; ++a)
-      for (int p = 0; p < protocols; ++p)
-        if (!isNamed(a, p))
-          times[a * protocols + p] = -1;
-    if (row.channels > 0)
-      *channels = row.channels;
+      if (a != row.algorithm)
+        std::fill_n(times + a * protocols, protocols, -1.0f);
     return kSuccess;
   }
   return kSuccess;

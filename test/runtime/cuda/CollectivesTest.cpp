@@ -3,6 +3,7 @@
 #include "UnderSeeds.h"
 #include "runtime/cuda/Calls.h"
 #include "runtime/cuda/Copy.h"
+#include "runtime/cuda/host/Emulation.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/transport/tcp/Socket.h"
 
@@ -26,6 +27,10 @@ runtime::Program programOf() {
   runtime::Program program{};
   program.mesh = {{"a", 2}, {"b", 2}};
   program.groups = {{0}, {1}, {0, 1}};
+  program.choices = {{Collective::AllReduce, 0, Algorithm::ring},
+                     {Collective::AllGather, 0, Algorithm::native},
+                     {Collective::AllReduce, 1, Algorithm::tree},
+                     {Collective::AllToAll, 1, Algorithm::native}};
   program.device = device;
   return program;
 }
@@ -191,6 +196,20 @@ TEST(Collectives, InPlace) {
 }
 
 // A collective that is only started goes on beside what is computed, in the stream of its group.
+// NCCL's tuner hears of each group what the program says of it.
+TEST(Collectives, ByTheChosenAlgorithm) {
+  onRanks("threads", [](Host &host, Rank &r) {
+    const char *expected[] = {"ring", "tree", ""};
+    for (int group = 0; group < 3; ++group) {
+      CollectiveCall call;
+      call.kind = Collective::AllReduce;
+      call.count = 8;
+      compare<float>(host, r, group, call, 8, 8, Algorithm::automatic);
+      EXPECT_EQ(algorithmOfLastCollective(), expected[group]);
+    }
+  });
+}
+
 TEST(Collectives, TwoUnderWay) {
   underSeeds([] {
     onRanks("threads", [](Host &host, Rank &r) {

@@ -1,0 +1,67 @@
+#include "runtime/cuda/host/NcclTuner.h"
+#include "runtime/cuda/host/Emulation.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <stdexcept>
+#include <string>
+
+namespace echelon::cuda {
+
+namespace {
+
+struct Plugin { // NCCL's interface of tuners, version 5
+  const char *name;
+  int (*init)(void **context, uint64_t comm, size_t ranks, size_t nodes, void *, void *, void *);
+  int (*getCollInfo)(void *context, int collective, size_t bytes, int, float **times, int algorithms, int protocols,
+                     int, int *channels);
+  int (*finalize)(void *context);
+};
+constexpr int kAlgorithms = 7, kProtocols = 3, kTree = 0, kRing = 1;
+
+const Plugin *load() {
+  const char *path = std::getenv("NCCL_TUNER_PLUGIN");
+  void *library = path ? dlopen(path, RTLD_NOW) : nullptr;
+  return library ? static_cast<const Plugin *>(dlsym(library, "ncclTunerPlugin_v5")) : nullptr;
+}
+const Plugin *plugin() {
+  static const Plugin *const loaded = load();
+  return loaded;
+}
+
+thread_local std::string lastAlgorithm;
+
+} // namespace
+
+std::string algorithmOfLastCollective() { return lastAlgorithm; }
+
+namespace host {
+
+std::shared_ptr<void> tunerOf(int ranks) {
+  if (!plugin())
+    return nullptr;
+  void *context = nullptr;
+  if (plugin()->init(&context, 1, size_t(ranks), 1, nullptr, nullptr, nullptr) != 0)
+    throw std::runtime_error("the tuner's plugin refuses its rows");
+  return {context, [](void *made) { plugin()->finalize(made); }};
+}
+
+void askTuner(const std::shared_ptr<void> &tuner, Tuned collective, size_t bytes) {
+  lastAlgorithm.clear();
+  if (!tuner)
+    return;
+  float times[kAlgorithms][kProtocols];
+  for (int a = 0; a < kAlgorithms; ++a)
+    for (float &time : times[a])
+      time = a == kRing || (a == kTree && collective == Tuned::AllReduce) ? 1 : -1;
+  int channels = 0;
+  plugin()->getCollInfo(tuner.get(), static_cast<int>(collective), bytes, 1, reinterpret_cast<float **>(times),
+                        kAlgorithms, kProtocols, 0, &channels);
+  const bool hasTree = times[kTree][0] >= 0, hasRing = times[kRing][0] >= 0;
+  if (hasTree != hasRing && collective == Tuned::AllReduce)
+    lastAlgorithm = hasTree ? "tree" : "ring";
+}
+
+} // namespace host
+} // namespace echelon::cuda
