@@ -90,8 +90,8 @@ def main():
             loss.backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            loss.item() # as a log has it; waits for the step
-            print(json.dumps({"step": i, "loss": loss.item(), "step_time_s": time.perf_counter() - began}), file=out)
+            value = loss.item() # as a log has it; waits for the step
+            print(json.dumps({"step": i, "loss": value, "step_time_s": time.perf_counter() - began}), file=out)
 
 
 main()

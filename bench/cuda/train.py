@@ -7,9 +7,9 @@
 
 Each trains by itself, one after the other: Echelon, every form of PyTorch (autocast(bfloat16), fused AdamW, no clipping,
 random tokens), Echelon again, so that a card that has become warm shows. A step's time is the median of the last --steps;
-memory what nvidia-smi says the process has. MFU: 6 floating-point operations a parameter and token and, of causal
+memory the most that nvidia-smi says the card has in use. MFU: 6 floating-point operations a parameter and token and, of causal
 attention, 6 a layer, position, past position and number of a head's width, by the card's dense peak in bf16.
-Limits: 1.1 times the best form's tokens a second; MFU 0.5; memory at most that form's.
+To be reached: 1.1 times the best form's tokens a second; MFU 0.5; memory at most that form's.
 """
 import argparse
 import json
@@ -29,7 +29,6 @@ PYTHON = os.environ.get("TORCH_PYTHON", "python3")
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12} # dense bf16, without structured sparsity
 FORMS = ("eager_flash", "eager_cudnn", "compiled_flash", "compiled_cudnn")
 
-# name: (spec, what is set in it, layers, width, length, words, batch, hidden)
 MODELS = {
     "gpt2_124M": dict(spec=HERE / "gpt.ech", kind="gpt", layers=12, heads=12, width=768, length=1024,
                       words=50257, batch=64),
@@ -136,7 +135,7 @@ def rows(name, program, folder, options):
     theirs = [seconds for who, (seconds, _) in found.items() if who.startswith("PyTorch")]
     if theirs:
         ours = statistics.mean(found[who][0] for who in ("Echelon", "Echelon, again"))
-        print(f"{name}: {min(theirs) / ours:.2f} times the best form's tokens a second")
+        print(f"{name}: {min(theirs) / ours:.2f} times the best form's tokens a second (limit 1.1)")
 
 
 def main():

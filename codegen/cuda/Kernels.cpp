@@ -7,7 +7,6 @@
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::codegen;
-using cuda::Axes;
 using cuda::Positions;
 
 namespace {

@@ -56,10 +56,10 @@ Value castTo(OpBuilder &builder, Value v, Type element, Operation *of) {
   return made;
 }
 
-/// Those who rounded a value read `rounded`.
+/// Those who rounded a value to its type read `rounded`.
 void replaceRoundings(Value v, Value rounded) {
   for (Operation *user : llvm::make_early_inc_range(v.getUsers()))
-    if (isRounding(user)) {
+    if (isRounding(user) && tensor(user->getResult(0)).getElement() == tensor(rounded).getElement()) {
       user->getResult(0).replaceAllUsesWith(rounded);
       user->erase();
     }

@@ -178,9 +178,8 @@ LogicalResult lowerProduct(Lowering &l, Operation *op, Destination destination, 
     c = l.alloc(shared, rounds ? l.b.getF32Type() : rt::buffer(c).getElement(), loc);
     adds = false;
     plan = planFor(rt::buffer(a), rt::buffer(b), rt::buffer(c));
-    isMatrix(plan.m.size, plan.m.a, plan.k.size, plan.k.a, transA, lda);
-    isMatrix(plan.k.size, plan.k.b, plan.n.size, plan.n.b, transB, ldb);
-    if (!isResult())
+    if (!isMatrix(plan.m.size, plan.m.a, plan.k.size, plan.k.a, transA, lda) ||
+        !isMatrix(plan.k.size, plan.k.b, plan.n.size, plan.n.b, transB, ldb) || !isResult())
       return l.refuse(op, "has a result that is no matrix");
   }
   if (transC) // one column of neighbours

@@ -115,10 +115,6 @@ bool runGradient(Stream stream, Plan &plan, int64_t samples, const DnnAttention 
 
 template <typename T> constexpr DnnType typeOf() { return std::is_same_v<T, bf16> ? DnnType::bf16 : DnnType::fp16; }
 
-template <typename... P> bool areAligned(const P *...places) {
-  return ((reinterpret_cast<uintptr_t>(places) % 16 == 0) && ...);
-}
-
 constexpr size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 std::vector<int64_t> keyOf(const DnnAttention &of, int64_t past, bool isGradient) {

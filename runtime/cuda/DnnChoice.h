@@ -17,6 +17,11 @@
 
 namespace echelon::cuda {
 
+/// What cuDNN is promised of every place that it reads or writes.
+template <typename... P> bool areAligned(const P *...places) {
+  return ((reinterpret_cast<uintptr_t>(places) % 16 == 0) && ...);
+}
+
 class DnnChoice {
 public:
   /// Opens the library when it is first wanted; nullptr: there is none, which is said where `why` has a text.

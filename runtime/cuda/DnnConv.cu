@@ -113,7 +113,7 @@ DnnChoice::ConvEntry DnnChoice::choose(Blas &blas, Stream stream, const ConvShap
 
 bool DnnChoice::conv(Blas &blas, Stream stream, const Scratch &scratch, const float *first, const float *second,
                      float *result, const ConvShape &shape, ConvKind kind) {
-  if (!isCovered(shape))
+  if (!isCovered(shape) || !areAligned(first, second, result)) // slices of a stack may begin anywhere
     return false;
   std::vector<int64_t> key = {int64_t(kind), shape.batch, shape.from, shape.to};
   for (int k = 0; k < shape.rank; ++k) {

@@ -267,7 +267,7 @@ void multiply(Blas &blas, Stream stream, C *c, const T *a, const T *b, Product p
   p.lda = std::max(p.lda, p.aLength()), p.ldb = std::max(p.ldb, p.bLength()), p.ldc = std::max(p.ldc, p.n);
   const int64_t batched = p.batch.size > 1;
   if (p.k <= 0 || !isAligned(c, batched * p.batch.c) || !isAligned(a, batched * p.batch.a) ||
-      !isAligned(b, batched * p.batch.b))
+      !isAligned(b, batched * p.batch.b) || !isAligned(bias, 0))
     return multiplyByTiles(stream, c, a, b, bias, p, alpha, beta);
   Blas::State &state = blas.state();
   const Blas::State::Workspace workspace = state.workspaceOf(stream);

@@ -55,8 +55,6 @@ public:
   int size() const { return count; }
   int64_t blocks() const { return allBlocks; }
   const Tensor<T...> &operator[](int i) const { return tensors[i]; }
-  /// The first block of tensor i; of one past the last, the number of blocks.
-  int32_t blockOf(int i) const { return i < count ? firstBlock[i] : allBlocks; }
 
   DEVICE Piece<T...> of_thread() const {
     Piece<T...> piece = of_block();

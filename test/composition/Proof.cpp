@@ -64,14 +64,14 @@ std::string runRanks(ModuleOp module, Reference &one, Trace::Step &row) {
 
 //===- judgement -------------------------------------------------------------------------------------------------===//
 
-/// How compareTraces takes gradients: known from where on, and measured against what at least. In a precision nothing
-/// may be left of sums that cancel, as the gradient of a key's bias, but what was rounded; and a GPU's kernels round
-/// what is summed up for a bias.
+/// How compareTraces takes gradients: known from where on, and measured against what at least. In two bytes nothing may
+/// be left of sums that cancel, as the gradient of a key's bias, but what was rounded; and a GPU's kernels round what
+/// is summed up for a bias.
 struct Noise {
   double known, least;
 };
-Noise noiseOf(Machine machine, bool isInPrecision) {
-  if (!isInPrecision)
+Noise noiseOf(Machine machine, const Clause *precision) {
+  if (!precision || precision->name == "precision tf32" || precision->name == "precision fp32")
     return {1e-5, kLeastGradient};
   return {2e-2, machine == Machine::CudaHost ? kLeastRoundedGradient : 5 * kLeastGradient};
 }
@@ -351,7 +351,7 @@ Verdict Proof::checkProgram(const RandomSpec &spec, ModuleOp one, const std::str
   if (isExact)
     return judge(trained({}), program, "the program", hasTies(spec),
                  [&](uint64_t seed) { return trained({Arithmetic::Jittered, kJitter, seed}); });
-  const Noise noise = noiseOf(machine, !isExact);
+  const Noise noise = noiseOf(machine, spec.clause("precision"));
   Trace reference = trained({Arithmetic::Exact, 0, 0});
   Distances each;
   compareTraces(reference, program, 1, &each, noise.known, noise.least);

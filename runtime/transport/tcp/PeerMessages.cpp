@@ -117,6 +117,7 @@ void PeerMessages::send(Peer &peer) {
     if (sent < 0)
       return close(peer, std::strerror(errno));
     message.sent += size_t(sent);
+    peer.moved += uint64_t(sent);
     if (message.sent < sizeof(Head) + message.head.bytes)
       continue;
     operations[size_t(message.operation)].isComplete = true;
@@ -202,6 +203,7 @@ void PeerMessages::receive(Peer &peer, int rank) {
     }
     const ssize_t got = recv(peer.socket.descriptor(), to, room, MSG_DONTWAIT);
     const int error = errno;
+    peer.moved += uint64_t(std::max<ssize_t>(got, 0));
     if (isLong) {
       if (message.operation < 0)
         message.kept.resize(before + size_t(std::max<ssize_t>(got, 0)));

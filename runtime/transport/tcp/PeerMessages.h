@@ -27,6 +27,8 @@ public:
 
   /// Sends and receives what goes without waiting; where nothing does, waits for so long that something does.
   void pump(int milliseconds);
+  /// Bytes that have come from a rank and gone to it so far: who waits for a long message sees it move.
+  uint64_t moved(int rank) const { return peers[size_t(rank)].moved; }
   /// Why no message to or from a rank is possible any more; empty: they are.
   const std::string &whyClosed(int rank) const { return peers[size_t(rank)].whyClosed; }
 
@@ -61,6 +63,7 @@ private:
   struct Peer {
     Socket socket;
     std::string whyClosed;
+    uint64_t moved = 0; // bytes
     std::deque<Outgoing> outgoing;
     std::deque<Posted> posted;
     std::deque<Incoming> unclaimed; // complete, in order

@@ -169,11 +169,16 @@ void TcpTransport::waitForMessage(int operation) {
   const int peer = messages.peerOf(operation);
   watch.own().waitsFor.store(peer, std::memory_order_relaxed);
   const uint64_t beginTicks = ticks();
-  WaitClock clock;
+  WaitClock clock; // since a byte has moved
+  uint64_t moved = messages.moved(peer);
   constexpr int kMilliseconds = 20;
   constexpr double kVerdict = 2; // seconds in which rank 0 says why a connection has closed
   for (messages.pump(0); !messages.isComplete(operation); messages.pump(kMilliseconds)) {
     advanceBackground();
+    if (const uint64_t now = messages.moved(peer); now != moved) {
+      moved = now;
+      clock = WaitClock();
+    }
     const double seconds = clock.seconds();
     if (seconds > deadlineSeconds)
       watch.giveUp();

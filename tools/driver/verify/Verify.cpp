@@ -65,7 +65,8 @@ private:
   Trace reference, exact; // of one rank; that one in fp64, where the reference is not
   std::optional<CompileOptions::Workers> workersOfReference;
   int64_t policyWorkersOfReference = 0;
-  std::string chosenBy; // a packing that chooses by values, so that one rounding decides what travels; empty: none
+  bool isOfTwoBytes = false; // what products take
+  std::string chosenBy;      // a packing that chooses by values, so that one rounding decides what travels; empty: none
   int exitCode = Fine, passed = 0, failed = 0, runs = 0;
 };
 
@@ -123,6 +124,7 @@ bool Verifier::addTrials() {
 
 /// Under a sync policy, gradients come to be stale after as many updates as there are workers; local ones have to meet.
 void Verifier::useClauses(const frontend::RunSettings &settings, CompileOptions &one) {
+  isOfTwoBytes = llvm::is_contained({"bf16", "fp16", "fp8"}, settings.precision.compute);
   if (settings.compress &&
       (settings.compress->kind == "onebit" || (settings.compress->kind == "topk" && settings.compress->amount < 1)))
     chosenBy = settings.compress->method();
@@ -227,7 +229,7 @@ bool Verifier::isAsNear(const Trace &result, std::string &said) const {
   const auto apart = std::max<int64_t>(policyWorkersOfReference, 1);
   Distances own, many, between;
   // An element of a gradient that is below what layouts are apart may have either sign, and so its update by AdamW.
-  const double least = options.machine == Machine::Cpu ? kLeastGradient : kLeastRoundedGradient;
+  const double least = options.machine != Machine::Cpu && isOfTwoBytes ? kLeastRoundedGradient : kLeastGradient;
   compareTraces(exact, reference, apart, &own, kGradientApart, least);
   compareTraces(exact, result, apart, &many, kGradientApart, least);
   compareTraces(reference, result, apart, &between, kGradientApart, least);
