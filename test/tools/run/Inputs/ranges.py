@@ -34,8 +34,9 @@ def check(name, *options, **environment):
             assert stack, "a pop without a push"
             stack.pop()
         elif kind == "start":
-            steps = [stack[0] for stack in stacks.values() if stack]
-            operations.setdefault(" ".join(text.split()[:2]), set()).update(steps)
+            steps = {stack[0] if stack else "" for stack in stacks.values()}
+            if len(steps) == 1: # else it is not known whose it is: of two ranks the later one finds both in one step
+                operations.setdefault(" ".join(text.split()[:2]), set()).update(steps)
             assert re.search(r"\((.*ranges\.ech:[0-9]+.*)?\)$", text), text
             loose[number] = text
         else:
