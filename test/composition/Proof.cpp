@@ -265,6 +265,8 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
   const int64_t workers = many.settings.sync->workers;
   const Clause *precision = spec.clause("precision");
   CompileOptions alone = oneRankFor(many.options, many.workers(), workers);
+  if (precision) // a target rounds in places of its own
+    alone.machine = machine;
   Trace one, program;
   const std::string troubleOfOne = train(alone, spec, "threads", one);
   if (!troubleOfOne.empty() && !precision)
@@ -304,6 +306,7 @@ Verdict Proof::checkPolicy(const RandomSpec &spec, const Compilation &many) cons
       known[where] = 5e-3;
   } else {
     alone.doublePrecision = true;
+    alone.machine = Machine::Cpu;
     Trace wide;
     if (std::string wrong = train(alone, spec, "threads", wide); !wrong.empty())
       return different("on one rank in fp64: " + wrong);

@@ -290,7 +290,8 @@ bool Verifier::makeReference(Trial &trial) {
     return true;
   policyWorkersOfReference = policyWorkers;
   Trial alone{"one rank", oneRankFor(options, workers, policyWorkers)};
-  alone.options.machine = Machine::Cpu; // of which the others are another target as well as another layout
+  if (!options.isInPrecision) // a target rounds in places of its own; in fp64 all are the CPU's
+    alone.options.machine = Machine::Cpu;
   alone.options.batch = trial.options.batch;
   reference = Trace();
   workersOfReference = std::move(workers);
@@ -298,6 +299,7 @@ bool Verifier::makeReference(Trial &trial) {
     return false;
   alone.title += " in fp64";
   alone.options.doublePrecision = true;
+  alone.options.machine = Machine::Cpu;
   return !options.isInPrecision || run(alone, "threads", exact);
 }
 
