@@ -15,6 +15,7 @@
 #include "passes/Passes.h"
 #include "passes/Phase.h"
 #include "passes/fuse/BlockFusion.h"
+#include "passes/types/Products.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_FUSE
@@ -24,6 +25,7 @@ namespace echelon {
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::fuse;
+using types::isWidening;
 
 namespace {
 void splitInnerProducts(Block &block) {
@@ -47,9 +49,6 @@ void splitInnerProducts(Block &block) {
     op.replaceAllUsesWith(sum.getResult());
     op.erase();
   }
-}
-bool isWidening(ech::MapOp op) {
-  return op.getFunction() == ech::Function::Cast && ech::isNarrow(ech::tensor(op.getOperands()[0]).getElement());
 }
 /// What the backward pass has just multiplied is f32 once for all who read it so: they may make one nest.
 bool isShared(ech::MapOp widening) {

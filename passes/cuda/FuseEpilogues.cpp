@@ -11,6 +11,7 @@
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "passes/types/Products.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_FUSEEPILOGUES
@@ -20,17 +21,14 @@ namespace echelon {
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::ech;
+using types::isWidening;
 
 namespace {
-/// Whether an operation rounds to two bytes, or makes f32 of them.
+/// Whether an operation rounds to two bytes.
 bool isRounding(Operation *op) {
   auto map = dyn_cast_or_null<MapOp>(op);
   return map && map.getFunction() == Function::Cast && isNarrow(tensor(map.getResult()).getElement()) &&
          tensor(map.getOperands()[0]).getElement().isF32();
-}
-bool isWidening(Operation *op) {
-  auto map = dyn_cast_or_null<MapOp>(op);
-  return map && map.getFunction() == Function::Cast && isNarrow(tensor(map.getOperands()[0]).getElement());
 }
 
 /// The type that all who read a value round it to; null: not all round it, or to more than one.

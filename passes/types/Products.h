@@ -24,6 +24,13 @@ inline bool moves(mlir::Operation *op) {
   return llvm::isa<RelabelOp, PlaceOp, SliceOp, PadOp, ConcatOp>(op);
 }
 
+/// Whether an operation makes f32 of what is kept in two bytes.
+inline bool isWidening(mlir::Operation *op) {
+  auto map = llvm::dyn_cast_or_null<ech::MapOp>(op);
+  return map && map.getFunction() == ech::Function::Cast &&
+         ech::isNarrow(ech::tensor(map.getOperands()[0]).getElement());
+}
+
 /// The values that the forward pass of a step multiplies, or what follows from them. What goes into or out of loops
 /// counts as multiplied, but for what micro batches add up or stack: that is a value behind them.
 class LeadingToProducts {

@@ -1,5 +1,6 @@
 #include "runtime/cuda/host/NcclTuner.h"
 #include "runtime/cuda/host/Emulation.h"
+#include "runtime/cuda/tuner/Plugin.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -11,22 +12,15 @@ namespace echelon::cuda {
 
 namespace {
 
-struct Plugin { // NCCL's interface of tuners, version 5
-  const char *name;
-  int (*init)(void **context, uint64_t comm, size_t ranks, size_t nodes, void *, void *, void *);
-  int (*getCollInfo)(void *context, int collective, size_t bytes, int, float **times, int algorithms, int protocols,
-                     int, int *channels);
-  int (*finalize)(void *context);
-};
 constexpr int kAlgorithms = 7, kProtocols = 3, kTree = 0, kRing = 1;
 
-const Plugin *load() {
+const TunerPlugin *load() {
   const char *path = std::getenv("NCCL_TUNER_PLUGIN");
   void *library = path ? dlopen(path, RTLD_NOW) : nullptr;
-  return library ? static_cast<const Plugin *>(dlsym(library, "ncclTunerPlugin_v5")) : nullptr;
+  return library ? static_cast<const TunerPlugin *>(dlsym(library, "ncclTunerPlugin_v5")) : nullptr;
 }
-const Plugin *plugin() {
-  static const Plugin *const loaded = load();
+const TunerPlugin *plugin() {
+  static const TunerPlugin *const loaded = load();
   return loaded;
 }
 

@@ -1,4 +1,6 @@
 // The tuner's plugin, loaded and asked as NCCL does.
+#include "runtime/cuda/tuner/Plugin.h"
+
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -8,20 +10,14 @@
 
 namespace {
 
-struct Plugin { // NCCL's interface of tuners, version 5
-  const char *name;
-  int (*init)(void **context, uint64_t comm, size_t ranks, size_t nodes, void *, void *, void *);
-  int (*getCollInfo)(void *context, int collective, size_t bytes, int, float **times, int algorithms, int protocols,
-                     int, int *channels);
-  int (*finalize)(void *context);
-};
+using echelon::cuda::TunerPlugin;
 constexpr int kAllGather = 2, kReduceScatter = 3, kAllReduce = 4, kTree = 0, kRing = 1;
 constexpr int kAlgorithms = 7, kProtocols = 3;
 
-const Plugin &plugin() {
+const TunerPlugin &plugin() {
   void *library = dlopen(ECHELON_NCCL_TUNER, RTLD_NOW);
   EXPECT_NE(library, nullptr) << dlerror();
-  return *static_cast<const Plugin *>(dlsym(library, "ncclTunerPlugin_v5"));
+  return *static_cast<const TunerPlugin *>(dlsym(library, "ncclTunerPlugin_v5"));
 }
 
 /// A communicator that is made while these rows are said.
