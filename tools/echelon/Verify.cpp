@@ -21,7 +21,9 @@ void addVerify(CLI::App &app, int &exitCode) {
   CLI::Option *layouts = command->add_option("--layouts", options->randomLayouts, "so many random layouts as well (0)")
                              ->check(wholeFrom(0, "layouts"));
   command->add_option("--seed", options->seed, "of the first random layout (0)")->needs(layouts);
-  command->add_option("--transport", options->transport, "shm, threads, mpi, tcp, or each: the first three in turn (threads)")
+  command
+      ->add_option("--transport", options->transport,
+                   "shm, threads, mpi, tcp, or each: the first three in turn (threads)")
       ->check(CLI::IsMember({"shm", "threads", "mpi", "tcp", "each"}));
   command->add_flag(
       "--in-precision", options->isInPrecision,
