@@ -218,3 +218,74 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>} {
     %0 = dist.combine logsumexp %w along ["seq"] : (!row) -> !row
   }
 }
+
+// -----
+!x = !ech.tensor<[batch=2, k=4], f32, #dist.state<tp = whole>>
+!w = !ech.tensor<[k=4, ff=8], f32, #dist.state<tp = whole>>
+!y = !ech.tensor<[batch=2, ff=8], f32, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 []>} {
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    %w = ech.constant 1.0 : !w
+    // expected-error@+1 {{'dist.linear' op multiplies in two bytes, not 'f32'}}
+    %0 = dist.linear %x, %w over ["k"] : (!x, !w) -> !y
+  }
+}
+
+// -----
+!x = !ech.tensor<[batch=2, k=4], bf16, #dist.state<tp = whole>>
+!w = !ech.tensor<[k=4, ff=8], bf16, #dist.state<tp = whole>>
+!y = !ech.tensor<[batch=2, ff=8], f16, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 []>} {
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    %w = ech.constant 1.0 : !w
+    // expected-error@+1 {{'dist.linear' op is of one element type, not of 'bf16', 'bf16' and 'f16'}}
+    %0 = dist.linear %x, %w over ["k"] : (!x, !w) -> !y
+  }
+}
+
+// -----
+!x = !ech.tensor<[batch=2, k=4], bf16, #dist.state<tp = whole>>
+!w = !ech.tensor<[k=4, ff=8], bf16, #dist.state<tp = whole>>
+!b = !ech.tensor<[ff=8], f32, #dist.state<tp = whole>>
+!y = !ech.tensor<[batch=2, ff=8], bf16, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 []>} {
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    %w = ech.constant 1.0 : !w
+    %b = ech.constant 1.0 : !b
+    // expected-error@+1 {{'dist.linear' op is of one element type, and the bias is of 'f32'}}
+    %0 = dist.linear %x, %w bias %b over ["k"] : (!x, !w, !b) -> !y
+  }
+}
+
+// -----
+!x = !ech.tensor<[batch=2, k=4], bf16, #dist.state<tp = whole>>
+!w = !ech.tensor<[k=4, ff=8], bf16, #dist.state<tp = whole>>
+!b = !ech.tensor<[batch=2], bf16, #dist.state<tp = whole>>
+!y = !ech.tensor<[batch=2, ff=8], bf16, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 []>} {
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    %w = ech.constant 1.0 : !w
+    %b = ech.constant 1.0 : !b
+    // expected-error@+1 {{'dist.linear' op has a bias [batch = 2] that is not along the last axes of the result [batch = 2, ff = 8]}}
+    %0 = dist.linear %x, %w bias %b over ["k"] : (!x, !w, !b) -> !y
+  }
+}
+
+// -----
+// A bias of all the result's axes would be an addition of two results.
+!x = !ech.tensor<[batch=2, k=4], bf16, #dist.state<tp = whole>>
+!w = !ech.tensor<[k=4, ff=8], bf16, #dist.state<tp = whole>>
+!y = !ech.tensor<[batch=2, ff=8], bf16, #dist.state<tp = whole>>
+module attributes {dist.mesh = #dist.mesh<tp = 2 []>} {
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    %w = ech.constant 1.0 : !w
+    %b = ech.constant 1.0 : !y
+    // expected-error@+1 {{'dist.linear' op has a bias [batch = 2, ff = 8] that is not along the last axes of the result [batch = 2, ff = 8]}}
+    %0 = dist.linear %x, %w bias %b over ["k"] : (!x, !w, !y) -> !y
+  }
+}

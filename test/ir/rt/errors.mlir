@@ -18,6 +18,61 @@ rt.function @train {
 
 // -----
 
+// A point of a product's batch is a size and where it lies in each matrix.
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2, b=3], f32>
+  // expected-error @+1 {{has four numbers a dimension of its batch: a size, and strides in c, a and b}}
+  rt.gemm %x, %x, %x m <a=2> n <b=3> k <a=2> ld <a=2> <b=3> <b=3> batch [2, 6, 4] : !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, b=3], f32>
+}
+
+// -----
+
+// A product adds one number to each of its columns.
+rt.function @train {
+  %c = rt.alloc work : !rt.buffer<[a=2, b=3], f32>
+  %x = rt.alloc work : !rt.buffer<[a=2, k=2], f32>
+  %w = rt.alloc work : !rt.buffer<[k=2, b=3], f32>
+  %rows = rt.alloc work : !rt.buffer<[a=2], f32>
+  // expected-error @+1 {{adds a dense bias of 3 elements, not '!rt.buffer<[a=2], f32>'}}
+  rt.gemm %c, %x, %w bias %rows : !rt.buffer<[a=2], f32> m <a=2> n <b=3> k <k=2> ld <k=2> <b=3> <b=3> : !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, k=2], f32>, !rt.buffer<[k=2, b=3], f32>
+}
+
+// -----
+
+rt.function @train {
+  %c = rt.alloc work : !rt.buffer<[a=2, b=3], f32>
+  %x = rt.alloc work : !rt.buffer<[a=2, k=2], f32>
+  %w = rt.alloc work : !rt.buffer<[k=2, b=3], f32>
+  %column = rt.view %w from 0 : !rt.buffer<[k=2, b=3], f32> -> !rt.buffer<[b=3], f32, [2]>
+  // expected-error @+1 {{adds a dense bias of 3 elements, not '!rt.buffer<[b=3], f32, [2]>'}}
+  rt.gemm %c, %x, %w bias %column : !rt.buffer<[b=3], f32, [2]> m <a=2> n <b=3> k <k=2> ld <k=2> <b=3> <b=3> : !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, k=2], f32>, !rt.buffer<[k=2, b=3], f32>
+}
+
+// -----
+
+// What is added to a sum, or to one of several products, would be added more than once.
+rt.function @train {
+  %c = rt.alloc work : !rt.buffer<[a=2, b=3], f32>
+  %x = rt.alloc work : !rt.buffer<[a=2, k=2], f32>
+  %w = rt.alloc work : !rt.buffer<[k=2, b=3], f32>
+  %b = rt.alloc work : !rt.buffer<[b=3], f32>
+  // expected-error @+1 {{adds a bias to one whole product}}
+  rt.gemm %c, %x, %w bias %b : !rt.buffer<[b=3], f32> m <a=2> n <b=3> k <k=2> ld <k=2> <b=3> <b=3> adds : !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, k=2], f32>, !rt.buffer<[k=2, b=3], f32>
+}
+
+// -----
+
+rt.function @train {
+  %c = rt.alloc work : !rt.buffer<[a=2, b=3], f32>
+  %x = rt.alloc work : !rt.buffer<[a=2, k=2], f32>
+  %w = rt.alloc work : !rt.buffer<[k=2, b=3], f32>
+  %b = rt.alloc work : !rt.buffer<[b=3], f32>
+  // expected-error @+1 {{adds a bias to one whole product}}
+  rt.gemm %c, %x, %w bias %b : !rt.buffer<[b=3], f32> m <> n <b=3> k <k=2> ld <k=2> <b=3> <b=3> batch [2, 3, 2, 0] : !rt.buffer<[a=2, b=3], f32>, !rt.buffer<[a=2, k=2], f32>, !rt.buffer<[k=2, b=3], f32>
+}
+
+// -----
+
 // Rows of a collective lie in two or more runs of one length, where it takes such rows.
 rt.function @train {
   %x = rt.alloc work : !rt.buffer<[a=8], f32>
@@ -411,4 +466,51 @@ rt.function @train {
   rt.together {
     rt.fill %x with 0.0 : !rt.buffer<[a=2], f32>
   }
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  %s = rt.alloc work : !rt.buffer<[], f64>
+  %other = rt.alloc work : !rt.buffer<[], f64>
+  // expected-error @+1 {{has one sum of squares, of elements of one type that name their parameters}}
+  rt.together {
+    rt.add_squares %s, %x watch "x" : !rt.buffer<[], f64>, !rt.buffer<[a=2], f32>
+    rt.add_squares %other, %x watch "x" : !rt.buffer<[], f64>, !rt.buffer<[a=2], f32>
+  }
+}
+
+// -----
+
+rt.function @train {
+  // expected-error @+1 {{has operations}}
+  rt.together {
+  }
+}
+
+// -----
+
+// Neighbours of a thread are elements that it makes alone.
+rt.function @train {
+  // expected-error @+1 {{has an attribute rt.pack that is not a number of elements, on a kernel that sums over nothing}}
+  %x = rt.alloc work {rt.pack = 4} : !rt.buffer<[a=8], f32>
+}
+
+// -----
+
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=8], f32>
+  %y = rt.alloc work : !rt.buffer<[], f32>
+  rt.fused ["a"] = [8](%x) -> ["sum"](%y) {
+  ^bb0(%e: f32):
+    rt.yield %e : f32
+  } loops {
+    // expected-error @+1 {{has an attribute rt.pack that is not a number of elements, on a kernel that sums over nothing}}
+    rt.kernel "y_kernel" [#rt.size<a=8>] summed [true] (%y, %x) {
+    ^bb0(%i: index, %to: !rt.buffer<[], f32>, %from: !rt.buffer<[a=8], f32>):
+      %e = rt.load %from[%i] by [1] : !rt.buffer<[a=8], f32> -> f32
+      rt.sum %e to %to[] by [] : f32, !rt.buffer<[], f32>
+    } {rt.pack = 4 : i64} : !rt.buffer<[], f32>, !rt.buffer<[a=8], f32>
+  } : (!rt.buffer<[a=8], f32>) -> (!rt.buffer<[], f32>)
 }

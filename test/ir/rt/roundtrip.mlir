@@ -107,3 +107,15 @@ rt.function @train.start {
     rt.invoke @sgd(%b, %lr) count 8 writes [0] : !rt.buffer<[embed=8], f32>, f64
   }
 }
+
+// A product that adds a bias to its columns.
+// CHECK-LABEL: rt.function @bias
+rt.function @bias {
+  %c = rt.alloc work : !rt.buffer<[a=2, b=3], bf16>
+  %x = rt.alloc work : !rt.buffer<[a=2, k=2], bf16>
+  %w = rt.alloc work : !rt.buffer<[k=2, b=3], bf16>
+  // CHECK: %[[BIAS:.*]] = rt.alloc work : <[b=3], bf16>
+  %b = rt.alloc work : !rt.buffer<[b=3], bf16>
+  // CHECK: rt.gemm %{{.*}}, %{{.*}}, %{{.*}} bias %[[BIAS]] : !rt.buffer<[b=3], bf16> m <a=2> n <b=3> k <k=2> ld <k=2> <b=3> <b=3> :
+  rt.gemm %c, %x, %w bias %b : !rt.buffer<[b=3], bf16> m <a=2> n <b=3> k <k=2> ld <k=2> <b=3> <b=3> : !rt.buffer<[a=2, b=3], bf16>, !rt.buffer<[a=2, k=2], bf16>, !rt.buffer<[k=2, b=3], bf16>
+}
