@@ -30,19 +30,22 @@ SECONDS = 600  # and the deadlines of ranks and of the emulation are far from wh
 ORDERS = range(8)
 # Files whose launches no kernel's test reaches.
 OWN_FILES = ("Collectives.cu", "Rank.cu")
-SIGNS = (
-    ("race: ", "a race"),
-    ("writes where it does not declare", "a write that is not declared"),
-    ("that are not announced", "a product that touches other than it says"),
-    ("a barrier that others do not reach", "a barrier that some do not reach"),
-    ("others do not reach", "a shuffle that some do not reach"),
-    ("waits in vain", "a wait in vain"),
-    ("no rt.wait orders them", "rt-check-streams: a race"),
-    ("never waited for", "rt-check-streams: no wait"),
-    ("capture", "a capture that CUDA refuses"),
-    ("echelon: ", "an end of the run"),
-    ("cuda on host: ", "an end of the run"),
-)
+# What names a mutant: whatever ends otherwise, by a signal or a message that points elsewhere, is counted as not named.
+SIGNS = tuple((re.compile(sign), name) for sign, name in (
+    (r"race: ", "a race"),
+    (r"writes where it does not declare", "a write that is not declared"),
+    (r"that are not announced", "a product that touches other than it says"),
+    (r"a barrier that others do not reach", "a barrier that some do not reach"),
+    (r"others do not reach", "a shuffle that some do not reach"),
+    (r"leaves its memory|where no memory is", "a touch outside of memory"),
+    (r"waits in vain; first in the streams:\n  device ", "a wait in vain, with its stream"),
+    (r"no rt\.wait orders them", "rt-check-streams: a race"),
+    (r"never waited for", "rt-check-streams: no wait"),
+    (r"captur(e|ing)", "a capture that CUDA refuses"),
+    (r"rank \d+: rank \d+ did not come to .* at step \d+", "a deadline, with rank and place"),
+    (r"rank \d+: .* has waited for other ranks for \d+ s", "a deadline, with rank and place"),
+    (r"at step \d+; the first tensor that is not finite is", "a result that is not finite"),
+))
 
 
 class Tally:
@@ -59,7 +62,9 @@ class Tally:
 
 
 def named_by(text):
-    return next((name for sign, name in SIGNS if sign in text), "an end: " + text.strip()[-200:])
+    """(By what, whether that names it)."""
+    name = next((name for sign, name in SIGNS if sign.search(text)), None)
+    return (name, True) if name else ("an end that names nothing: " + text.strip()[-200:], False)
 
 
 def each(items, every):
@@ -117,7 +122,7 @@ class Program:
         for seed in (0, 1) if kind in ("host", "record", "wait") else (1,):
             left, error = self.run(seed, site, isolates)
             if error is not None:
-                return tally.add(f"{self.name}: {site}", named_by(error))
+                return tally.add(f"{self.name}: {site}", *named_by(error))
             if left != right:
                 return tally.add(f"{self.name}: {site}", "a wrong result")
         if not matters:
@@ -145,7 +150,7 @@ def waits(build, names, every, tally):
     def check(lines, mutant):
         done = subprocess.run([build / "bin/echelon-opt", "--rt-check-streams", "-o", "/dev/null"],
                               input="\n".join(lines), capture_output=True, text=True)
-        tally.add(mutant, named_by(done.stderr) if done.returncode else "it is accepted", done.returncode != 0)
+        tally.add(mutant, *(named_by(done.stderr) if done.returncode else ("it is accepted", False)))
 
     for spec, name in [*((SPEC, name) for name in names), *FURTHER_WAITS]:
         text = subprocess.run([build / "bin/echelon", "build", spec, "--train", name, "--target", "cuda-host", "--emit",

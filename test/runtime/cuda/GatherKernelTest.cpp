@@ -112,8 +112,10 @@ TYPED_TEST(GatherKernel, AxesAndRuns) {
     // A dimension that the source lacks, and no index varies along.
     compareGather<T>(values<T>(seq * key, 1), {{slot, 0}, {key, 1}, {2, 0}}, {labels(slot, seq, 2)},
                      {{nullptr, {1, 0, 0}, key, 0, 6}});
-    // Two axes jointly, the second one held in part.
-    compareGather<T>(values<T>(4 * 3, 1), {{90, 0}}, {labels(90, 4, 2), labels(90, 6, 3)},
+    // Two axes jointly, the second one held in part, the last position included.
+    auto columns = labels(90, 6, 3);
+    columns.back() = 4;
+    compareGather<T>(values<T>(4 * 3, 1), {{90, 0}}, {labels(90, 4, 2), columns},
                      {{nullptr, {1}, 3, 0, 4}, {nullptr, {1}, 1, 2, 5}});
     compareGather<T>(values<T>(seq * key, 1), {{0, 0}, {key, 1}}, {labels(1, seq, 2)}, {{nullptr, {1, 0}, key, 0, 6}});
   });

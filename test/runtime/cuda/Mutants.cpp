@@ -125,8 +125,13 @@ std::map<std::string, Site> reachedSites() {
   return sites;
 }
 
-/// By what a failed test named a mutant.
-std::string nameOf(const Outcome &outcome) {
+/// By what a failed test named a mutant; one that hangs, or ends in another way, is not named.
+struct Name {
+  std::string text;
+  bool names = true;
+};
+
+Name nameOf(const Outcome &outcome) {
   const std::pair<const char *, const char *> signs[] = {
       {"race: ", "a race"},
       {"writes where it does not declare", "a write that is not declared"},
@@ -137,12 +142,13 @@ std::string nameOf(const Outcome &outcome) {
   };
   for (const auto &[sign, name] : signs)
     if (outcome.text.find(sign) != std::string::npos)
-      return name;
-  return WIFSIGNALED(outcome.status) && WTERMSIG(outcome.status) == SIGKILL ? "a hang" : "an end: " + outcome.text;
+      return {name};
+  const bool hangs = WIFSIGNALED(outcome.status) && WTERMSIG(outcome.status) == SIGKILL;
+  return {hangs ? "a hang" : "an end that names nothing: " + outcome.text, false};
 }
 
-/// By what the mutant is named; "" where all tests pass.
-std::string namedBy(const std::string &name, const Site &site) {
+/// By what the mutant is named; no text where all tests pass.
+Name namedBy(const std::string &name, const Site &site) {
   for (const Reaches &reaches : site.tests) {
     const Outcome outcome = inChild([&] {
       host::setPatience(5);
@@ -152,30 +158,27 @@ std::string namedBy(const std::string &name, const Site &site) {
     if (outcome.status != 0)
       return nameOf(outcome);
   }
-  return "";
+  return {"", false};
 }
 
 } // namespace
 
-int runMutants(int every) {
+int runMutants(int every, const std::string &part) {
   const std::map<std::string, Site> sites = reachedSites();
   std::map<std::string, int> named;
   int at = 0, all = 0, implied = 0, missed = 0;
   for (const auto &[name, site] : sites) {
-    if (at++ % every != 0)
+    if (name.find(part) == std::string::npos || at++ % every != 0)
       continue;
     ++all;
-    const std::string by = namedBy(name, site);
-    if (!by.empty())
-      ++named[by];
-    else if (!site.matters)
-      ++implied;
+    const Name by = namedBy(name, site);
+    const bool isImplied = by.text.empty() && !site.matters;
+    if (by.names)
+      ++named[by.text];
     else
-      ++missed;
-    std::printf("%-50s %s\n", name.c_str(),
-                !by.empty()     ? by.c_str()
-                : !site.matters ? "implied by others"
-                                : "NOT NAMED");
+      ++(isImplied ? implied : missed);
+    std::printf("%-50s %s%s\n", name.c_str(), by.names || isImplied ? "" : "NOT NAMED ",
+                isImplied ? "implied by others" : by.text.c_str());
     std::fflush(stdout);
   }
   std::printf("%d mutants of %zu\n", all, sites.size());

@@ -49,18 +49,20 @@ TYPED_TEST(ReduceOnDevice, SumsOfManyRows) {
   compareSums<TypeParam>(40, 9, 70);
 }
 
-// What is not finite comes out as on the CPU.
+// What is not finite comes out as on the CPU, in sums that are stored and not added.
 TEST(SumsOnDevice, BadValuesAreSeen) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  for (int64_t n : {20, 2000})
-    for (auto [a, b] : {std::pair(inf, 1.0f), {inf, -inf}, {-inf, 2.0f}, {nan, 1.0f}}) {
-      std::vector<float> x(n, 1), y(1);
-      x[3] = a, x[n - 1] = b;
-      runtime::reduce_sum(y.data(), x.data(), 1, n, 1);
-      const OnDevice<float> from(x), to(y);
-      reduce_sum<float>(nullptr, to.get(), from.get(), 1, n, 1);
-      expectNear(to.host(), y, 0);
-    }
+  underSeeds([&] {
+    for (int64_t n : {7, 20, 2000})
+      for (auto [a, b] : {std::pair(inf, 1.0f), {inf, -inf}, {-inf, 2.0f}, {nan, 1.0f}}) {
+        std::vector<float> x(n, 1), y(1);
+        x[3] = a, x[n - 1] = b;
+        runtime::reduce_sum(y.data(), x.data(), 1, n, 1);
+        const OnDevice<float> from(x), to(y);
+        reduce_sum<float>(nullptr, to.get(), from.get(), 1, n, 1);
+        expectNear(to.host(), y, 0);
+      }
+  });
 }
 
 } // namespace
