@@ -89,7 +89,10 @@ std::string Tables::shape(ech::Tensor type) {
     for (int m : meshAxes)
       text += "/" + mesh.getAxes()[m].name.str();
   };
-  for (const ech::Axis &axis : type.getAxes()) {
+  const size_t above = laidOut ? dist::axesAboveFlat(type) : 0;
+  for (auto [i, axis] : llvm::enumerate(type.getAxes())) {
+    if (i && i == above)
+      text += " |";
     text += (text.empty() ? "" : " ") + axis.name.str() + "=" + std::to_string(axis.size);
     if (!laidOut)
       continue;

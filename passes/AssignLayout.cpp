@@ -1,5 +1,5 @@
 // Every tensor gets its state on the mesh, every change of state an operation.
-//   1. Read the mesh, its lists, and over which mesh axes the optimizer is stored.
+//   1. Read the mesh, its lists, and over which mesh axes something is stored in parts.
 //   2. For each step: work through the operations, forward, backward and update, in order. The list rule says in which
 //      state each takes its operands and leaves its results; where a value is in another state, a dist.convert with its
 //      reason makes it (passes/layout).
@@ -21,8 +21,8 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     MeshAttr mesh = readMesh(module);
-    FailureOr<SmallVector<int>> store = readStore(module, mesh);
-    if (failed(store))
+    FailureOr<Stores> stores = Stores::read(module, mesh);
+    if (failed(stores))
       return signalPassFailure();
     module->setAttr(dist::kMesh, mesh);
 
@@ -30,7 +30,7 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
     bool good = true;
     SmallVector<std::pair<ech::VariableOp, dist::StateAttr>> stored;
     for (auto step : module.getOps<ech::StepOp>()) {
-      Assign assign(module, mesh, *store, clauses);
+      Assign assign(module, mesh, *stores, clauses);
       if (stored.empty())
         for (auto variable : module.getOps<ech::VariableOp>())
           stored.push_back({variable, assign.stored(variable)});
@@ -57,22 +57,6 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
         axis.padded = DenseBoolArrayAttr::get(&getContext(), {});
       }
     return MeshAttr::get(&getContext(), axes);
-  }
-
-  FailureOr<SmallVector<int>> readStore(ModuleOp module, MeshAttr mesh) {
-    SmallVector<int> store;
-    auto names = module->getAttrOfType<ArrayAttr>(dist::kStoreOptimizer);
-    for (auto name :
-         names ? names.getAsRange<StringAttr>() : ArrayAttr::get(&getContext(), {}).getAsRange<StringAttr>()) {
-      int m = mesh.index(name);
-      if (m < 0) {
-        module.emitError() << "store optimizer over " << name.getValue() << ": the mesh has no such axis";
-        return failure();
-      }
-      store.push_back(m);
-    }
-    llvm::sort(store);
-    return store;
   }
 };
 } // namespace

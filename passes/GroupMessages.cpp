@@ -1,6 +1,7 @@
 // Messages of one kind over the same mesh axes that wait for nothing else become one.
 //   1. In each block, take the messages of the update (gradients, parameters) in the order in which what they carry
-//      comes to be, and those that only reports read.
+//      comes to be, those of what is stored in parts (a layer's parameters, its gradients), and those that only reports
+//      read.
 //   2. A message joins the last one of its kind unless one of them waits for the other, or the bucket is full. What a
 //      repeat stacks up counts once, not once an iteration: the program's text does not depend on its depth.
 //      A large value travels alone, as it lies, where a common message would have to be laid out part by part.
@@ -32,6 +33,15 @@ struct Group {
 bool isMessage(Operation *op) { return isa<ReduceScatterOp, AllToAllOp, AllReduceOp, AllGatherOp, ExchangeOp>(op); }
 /// Whether the message takes its values in an order of their own, so that together they are copied in and out.
 bool isRearranged(Operation *op) { return !isa<AllReduceOp>(op); }
+/// Whether it puts together what is stored in parts, or cuts a gradient into them.
+bool movesParts(Operation *op) {
+  auto isInParts = [](Value v) {
+    return llvm::any_of(stateOf(v).getEntries(),
+                        [](const Entry &entry) { return entry.hold == Hold::Cut || entry.hold == Hold::Flat; });
+  };
+  return isa<ReduceScatterOp, AllGatherOp>(op) &&
+         (llvm::all_of(op->getOperands(), isInParts) || llvm::all_of(op->getResults(), isInParts));
+}
 bool readByReportsAlone(Operation *op) {
   return llvm::all_of(op->getUsers(), [](Operation *user) { return isa<ech::ReportOp>(user); });
 }
@@ -128,7 +138,7 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
             when = std::max(when, ready.lookup(def));
       }
       ready[&op] = when;
-      if (isMessage(&op) && (isOfUpdate(&op) || readByReportsAlone(&op)))
+      if (isMessage(&op) && (isOfUpdate(&op) || readByReportsAlone(&op) || movesParts(&op)))
         messages.push_back({when, &op});
     }
     llvm::stable_sort(messages, llvm::less_first());
@@ -186,7 +196,7 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     return builder.getArrayAttr(
         {builder.getStringAttr(op->getName().getStringRef()), op->getAttr("over"), op->getAttr("algorithm"),
          reduction ? reduction : builder.getUnitAttr(), TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
-         builder.getBoolAttr(isOfUpdate(op)), builder.getBoolAttr(made && made->hasAttr(kParameters))});
+         builder.getStringAttr(phaseOf(op)), builder.getBoolAttr(made && made->hasAttr(kParameters))});
   }
 
   /// "CLAUSE: USE" of many becomes "CLAUSE: USE, USE and 3 more", of gradients "CLAUSE: gradients of w1, b1 and 3

@@ -35,7 +35,8 @@ constexpr llvm::StringLiteral kReserved[] = {
     "local_moments combine_moments conv conv_grad_data conv_grad_weights maxpool avgpool maxpool_grad avgpool_grad "
     "attention attention_grad orthogonalize",
     // of programs for GPUs
-    "round gpu range launch launch_each cover cover_blocks cover_columns out inout inputs now health numbers device run "
+    "round gpu range launch launch_each cover cover_blocks cover_columns out inout inputs now health numbers device "
+    "run "
     "parts wide_parts threadIdx blockIdx blockDim Numbers Health Host Tensors tensors UNROLL",
     // its structs and what it calls them
     "Params Activations Gradients OptimizerState State Inputs Sums Messages p act grad opt state in sums from"};

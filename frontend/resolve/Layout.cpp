@@ -81,7 +81,7 @@ void TrainResolver::take(const LayoutClause &c, const Clause &clause) {
   if (layoutOpen || train.broken)
     return;
   for (const MeshAxisSettings &axis : settings.mesh) {
-    bool stores = axis.storesOptimizer;
+    bool stores = !axis.stored.empty();
     for (const LayoutStatement &s : c.statements)
       if (auto *x = std::get_if<StoreClause>(&s))
         for (const Ident &over : x->over)
@@ -189,15 +189,11 @@ void TrainResolver::store(const StoreClause &c) {
       error(Code::E0307, what.range, quoted(what.text) + " is named twice in one line");
       continue;
     }
-    if (what.text != "optimizer") {
-      layoutNotBuilt(what.range, "store " + what.text, "store optimizer is");
-      continue;
-    }
-    for (MeshAxisSettings *axis : over) {
-      if (axis->storesOptimizer)
-        error(Code::E0307, what.range, "the optimizer is stored over " + quoted(axis->name) + " already");
-      axis->storesOptimizer = true;
-    }
+    for (MeshAxisSettings *axis : over)
+      if (!axis->stored.insert(what.text).second)
+        error(Code::E0307, what.range,
+              (what.text == "optimizer" ? "the optimizer is" : what.text + " are") + " stored over " +
+                  quoted(axis->name) + " already");
   }
 }
 

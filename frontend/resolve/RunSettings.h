@@ -21,7 +21,7 @@ struct MeshAxisSettings {
   std::string name;
   int64_t size = 1;
   std::vector<Entry> list;
-  bool storesOptimizer = false;
+  std::set<std::string> stored; // of "optimizer", "gradients", "params" what is cut over it
   SourceRange range;
 };
 
@@ -110,7 +110,7 @@ struct CompressSettings {
   std::vector<std::string> over; // mesh axes that split the batch, outermost first
   double amount = 0;             // the share of topk and randomk, the rank of powersgd
   bool feedback = false;
-  bool ofDeltas = false;         // what workers of `local` meet with, not gradients
+  bool ofDeltas = false; // what workers of `local` meet with, not gradients
   SourceRange range;
 
   std::string method() const; // "topk(1%)", as the clause has it

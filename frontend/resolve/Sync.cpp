@@ -56,9 +56,9 @@ bool TrainResolver::takeWorkers(const SyncClause &c, const Clause &clause, SyncS
       error(Code::E0409, range,
             "workers are coordinates of the outermost mesh axes, and " + axis.name + " is inside of " + inside +
                 "; name " + axis.name + " before " + inside + " in the mesh");
-    if (axis.storesOptimizer)
+    if (!axis.stored.empty())
       error(Code::E0409, axis.range,
-            "store optimizer over " + axis.name +
+            "store " + *axis.stored.begin() + " over " + axis.name +
                 " cuts what each worker needs whole; store over an axis inside of "
                 "the workers")
           .note(clause.range, axis.name + " is an axis of workers by this");

@@ -154,7 +154,7 @@ std::string echelon::dist::spell(const Entry &entry) {
   case Hold::Own:
     return "own";
   case Hold::Flat:
-    return "flat";
+    return entry.axis ? "flat below " + entry.axis.str() : "flat";
   case Hold::Split:
     return "split " + entry.axis.str();
   case Hold::Cut:
@@ -180,7 +180,8 @@ Attribute StateAttr::parse(AsmParser &parser, Type) {
                      .Case("cut", Hold::Cut)
                      .Case("flat", Hold::Flat)
                      .Default(Hold::Whole);
-    if ((entry.hold == Hold::Split || entry.hold == Hold::Cut) && parseName(parser, entry.axis))
+    const bool isBelow = entry.hold == Hold::Flat && succeeded(parser.parseOptionalKeyword("below"));
+    if ((entry.hold == Hold::Split || entry.hold == Hold::Cut || isBelow) && parseName(parser, entry.axis))
       return failure();
     entries.push_back(entry);
     return success();
@@ -201,6 +202,13 @@ void StateAttr::print(AsmPrinter &printer) const {
       printer << (entry.hold == Hold::Split ? "split " : "cut ");
       printer.printKeywordOrString(entry.axis.getValue());
       break;
+    case Hold::Flat:
+      printer << "flat";
+      if (entry.axis) {
+        printer << " below ";
+        printer.printKeywordOrString(entry.axis.getValue());
+      }
+      break;
     default:
       printer << spell(entry);
     }
@@ -213,8 +221,9 @@ LogicalResult StateAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
   for (const Entry &entry : entries) {
     if (!names.insert(entry.over).second)
       return emitError() << "mesh axis " << entry.over.getValue() << " appears twice in the state";
-    if ((entry.hold == Hold::Split || entry.hold == Hold::Cut) != bool(entry.axis))
-      return emitError() << "a split and a cut name an axis, nothing else does";
+    const bool isAlong = entry.hold == Hold::Split || entry.hold == Hold::Cut;
+    if (isAlong ? !entry.axis : entry.axis && entry.hold != Hold::Flat)
+      return emitError() << "a split and a cut name an axis, a flat one may, nothing else does";
   }
   return success();
 }

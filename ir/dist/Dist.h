@@ -13,7 +13,7 @@ enum class Hold : uint8_t { Whole, Split, Sum, Own, Cut, Flat };
 struct Entry {
   mlir::StringAttr over; ///< the mesh axis
   Hold hold = Hold::Whole;
-  mlir::StringAttr axis; ///< of Split and Cut
+  mlir::StringAttr axis; ///< of Split and Cut; of Flat the last of the leading axes that it leaves alone, if any
 
   bool operator==(const Entry &other) const { return over == other.over && hold == other.hold && axis == other.axis; }
   bool operator!=(const Entry &other) const { return !(*this == other); }
@@ -39,7 +39,8 @@ inline llvm::hash_code hash_value(const MeshAxis &axis) {
 
 /// Module attributes that the passes read.
 inline constexpr llvm::StringLiteral kMesh = "dist.mesh";                      // the #dist.mesh
-inline constexpr llvm::StringLiteral kStoreOptimizer = "dist.store_optimizer"; // names of mesh axes
+/// Over which mesh axes `store` cuts what: {optimizer = ["dp"], gradients = ["dp"], params = ["dp"]}.
+inline constexpr llvm::StringLiteral kStore = "dist.store";
 /// Where the clauses stand: {"tp.head" = loc("gpt.ech":40:5), "dp.store" = loc(…)}.
 inline constexpr llvm::StringLiteral kLines = "dist.lines";
 /// Ranks of a machine, in order; without: all.

@@ -52,6 +52,11 @@ static SmallVector<int> having(Tensor type, Hold hold) {
   return result;
 }
 SmallVector<int> echelon::dist::flatCuts(Tensor type) { return having(type, Hold::Flat); }
+size_t echelon::dist::axesAboveFlat(Tensor type) {
+  SmallVector<int> flats = flatCuts(type);
+  const StringAttr last = flats.empty() ? StringAttr() : stateOf(type)[flats.front()].axis;
+  return last ? type.position(last) + 1 : 0;
+}
 SmallVector<int> echelon::dist::sums(Tensor type) { return having(type, Hold::Sum); }
 
 int64_t echelon::dist::parts(Tensor type, StringRef axis, MeshAttr mesh) {
@@ -76,23 +81,29 @@ SmallVector<int64_t> echelon::dist::localShape(Tensor type, MeshAttr mesh) {
   return shape;
 }
 int64_t echelon::dist::localCount(Tensor type, MeshAttr mesh) {
-  int64_t n = 1;
-  for (int64_t size : localShape(type, mesh))
-    n *= size;
+  const SmallVector<int64_t> shape = localShape(type, mesh);
+  const size_t above = axesAboveFlat(type);
+  int64_t slices = 1, n = 1;
+  for (auto [i, size] : llvm::enumerate(shape))
+    (i < above ? slices : n) *= size;
   for (int m : flatCuts(type))
     n = llvm::divideCeil(n, mesh.sizeOf(m));
-  return n;
+  return slices * n;
 }
 int64_t echelon::dist::localBytes(Tensor type, MeshAttr mesh) {
   return localCount(type, mesh) * std::max<int64_t>(1, type.getElement().getIntOrFloatBitWidth() / 8);
 }
 Tensor echelon::dist::localType(Tensor type, MeshAttr mesh) {
   SmallVector<ech::Axis> axes;
-  if (flatCuts(type).empty())
-    for (const ech::Axis &axis : type.getAxes())
-      axes.push_back({axis.name, localSize(type, axis.name, mesh)});
-  else
-    axes.push_back({StringAttr::get(type.getContext(), "flat"), localCount(type, mesh)});
+  for (const ech::Axis &axis : type.getAxes())
+    axes.push_back({axis.name, localSize(type, axis.name, mesh)});
+  if (!flatCuts(type).empty()) {
+    axes.resize(axesAboveFlat(type));
+    int64_t slices = 1;
+    for (const ech::Axis &axis : axes)
+      slices *= axis.size;
+    axes.push_back({StringAttr::get(type.getContext(), "flat"), localCount(type, mesh) / slices});
+  }
   return type.withAxes(axes).withState({});
 }
 
@@ -134,6 +145,8 @@ LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr m
       return fail([&](auto &d) {
         d << "the tensor has no axis " << entry.axis.getValue() << " to split over " << mesh.nameOf(m);
       });
+    if (entry.hold == Hold::Flat && entry.axis != state[flatCuts(laid).front()].axis)
+      return fail([&](auto &d) { d << "flat cuts leave the same axes alone, over each mesh axis"; });
   }
   for (const ech::Axis &axis : type.getAxes()) {
     SmallVector<int> divided = over(laid, axis.name, mesh);

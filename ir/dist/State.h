@@ -18,6 +18,8 @@ StateAttr ownState(Tensor type, MeshAttr mesh);
 llvm::SmallVector<int> over(Tensor type, llvm::StringRef axis, MeshAttr mesh);
 /// Mesh axes of flat cuts, outermost first.
 llvm::SmallVector<int> flatCuts(Tensor type);
+/// How many leading axes flat cuts leave alone ("flat below layer"): each slice along them is cut by itself.
+size_t axesAboveFlat(Tensor type);
 /// Mesh axes over which the value is pending.
 llvm::SmallVector<int> sums(Tensor type);
 
@@ -34,7 +36,7 @@ llvm::SmallVector<int64_t> localShape(Tensor type, MeshAttr mesh);
 /// Elements that each rank stores, flat cuts and padding included; the same on all.
 int64_t localCount(Tensor type, MeshAttr mesh);
 int64_t localBytes(Tensor type, MeshAttr mesh);
-/// The type of one rank's piece: local sizes, no state; a flat cut is the one axis "flat".
+/// The type of one rank's piece: local sizes, no state; what is cut flat is the one axis "flat", behind those above.
 Tensor localType(Tensor type, MeshAttr mesh);
 
 /// Mesh coordinates of a rank.

@@ -131,11 +131,11 @@ LogicalResult RepeatOp::verifyRegions() {
     if (!tensor(whole).has(getAxis()) ||
         (!getTime() && tensor(whole).sizeOf(getAxis()) != static_cast<int64_t>(getCount())))
       return say("a sliced value has the axis at its full size");
-    if (without(tensor(whole), getAxis()) != tensor(slice))
+    if (without(tensor(whole), getAxis()).withState({}) != tensor(slice).withState({}))
       return say("the block argument of a slice is the sliced value without the axis");
   }
   for (auto [part, stack] : llvm::zip(end.getStacked(), getStacks()))
-    if (stackedType(tensor(part), getAxis(), getCount()) != tensor(stack))
+    if (stackedType(tensor(part), getAxis(), getCount()).withState({}) != tensor(stack).withState({}))
       return say("a stack is the yielded value with the axis added as the slowest");
   for (auto [part, sum] : llvm::zip(end.getSummed(), getSums()))
     if (part.getType() != sum.getType())

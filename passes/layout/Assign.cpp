@@ -9,8 +9,8 @@ using namespace echelon;
 using namespace echelon::dist;
 using namespace echelon::layout;
 
-Assign::Assign(ModuleOp module, MeshAttr mesh, ArrayRef<int> store, Clauses &clauses)
-    : module(module), symbols(module), mesh(mesh), whole(wholeState(mesh)), store(store), clauses(clauses) {}
+Assign::Assign(ModuleOp module, MeshAttr mesh, const Stores &stores, Clauses &clauses)
+    : module(module), symbols(module), mesh(mesh), whole(wholeState(mesh)), stores(stores), clauses(clauses) {}
 
 /// The axis of a loop is not split over ranks.
 void Assign::refuseSplitLoops(ech::RepeatOp op) {
@@ -34,6 +34,7 @@ bool Assign::run(ech::StepOp step) {
   if (stopped)
     return false;
   labelUpdate(step);
+  labelSums();
   block(step.getBody().front());
   if (failed)
     return false;
@@ -63,14 +64,16 @@ StateAttr Assign::stored(ech::VariableOp variable) {
   const bool isOfUpdate = variable.getKind() == ech::VariableKind::Optimizer ||
                           variable.getKind() == ech::VariableKind::Average ||
                           variable.getKind() == ech::VariableKind::HandedIn;
-  return isOfUpdate ? updated(variable) : ownState(type, mesh);
+  if (isOfUpdate)
+    return updated(variable);
+  const bool isParam = variable.getKind() == ech::VariableKind::Param || variable.getKind() == ech::VariableKind::Copy;
+  return isParam ? stores.ofParam(type, mesh) : ownState(type, mesh);
 }
 StateAttr Assign::updated(ech::VariableOp variable) {
   auto type = cast<Tensor>(variable.getType());
-  if (variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Compression ||
-      variable.getKind() == ech::VariableKind::Copy)
+  if (variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Compression)
     return ownState(type, mesh);
-  return cutState(type, store, mesh);
+  return variable.getKind() == ech::VariableKind::Copy ? stored(variable) : stores.ofUpdate(type, mesh);
 }
 
 void Assign::refuse(Operation *op, const Twine &what, Location where) {
@@ -83,14 +86,16 @@ void Assign::refuse(Operation *op, const Twine &what, Location where) {
 /// them, are of the update, too, unless the cut is flat, where no sum over some of the axes is one of what lies on a
 /// rank: then what is summed is whole.
 void Assign::labelUpdate(ech::StepOp step) {
-  if (store.empty())
+  if (stores.isEmpty())
     return;
   auto isUpdate = [](Operation *op) { return op && isOfUpdate(op); };
   llvm::DenseSet<Operation *> seen;
   step.walk([&](Operation *op) {
     if (auto gradient = dyn_cast<ech::GradientOp>(op))
-      if (auto variable = variableOf(gradient.getParameter()))
+      if (auto variable = variableOf(gradient.getParameter())) {
         gradientCut.try_emplace(gradient.getValue(), updated(variable));
+        gradientOf.try_emplace(gradient.getValue(), variable);
+      }
     auto write = dyn_cast<ech::WriteOp>(op);
     auto variable = write ? variableOf(write.getTarget()) : ech::VariableOp();
     if (!variable || variable.getKind() == ech::VariableKind::State ||
@@ -117,6 +122,8 @@ void Assign::labelUpdate(ech::StepOp step) {
       if (!isUpdate(def) || isHandedIn) {
         if (!isa_and_nonnull<ech::ReadOp>(def))
           gradientCut.try_emplace(x, cut);
+        if (variable.getKind() == ech::VariableKind::Param)
+          gradientOf.try_emplace(x, variable);
         if (auto each = isHandedIn ? def->getOperand(0).getDefiningOp<ech::PerWorkerOp>() : ech::PerWorkerOp();
             each && each.getApart()) { // what it is made of lies so, too
           if (!isFlat)
@@ -132,6 +139,27 @@ void Assign::labelUpdate(ech::StepOp step) {
       }
     }
   });
+}
+
+void Assign::labelSums() {
+  SmallVector<std::pair<Value, StateAttr>> open;
+  for (auto [gradient, cut] : gradientCut)
+    open.push_back({gradient, cut});
+  while (!open.empty()) {
+    auto [x, cut] = open.pop_back_val();
+    auto result = dyn_cast<OpResult>(x);
+    auto loop = result ? dyn_cast<ech::RepeatOp>(result.getOwner()) : ech::RepeatOp();
+    if (!loop || llvm::is_contained(loop.getFinals(), x))
+      continue;
+    const bool isStack = llvm::is_contained(loop.getStacks(), x);
+    StateAttr each = isStack ? stateOfSlice(ech::tensor(x).withState(cut), loop.getAxisAttr()) : cut;
+    Value yielded = loop.yield()->getOperand(result.getResultNumber());
+    if (!each || !sumCut.try_emplace(yielded, each).second)
+      continue;
+    open.push_back({yielded, each});
+    if (auto parameter = gradientOf.lookup(x))
+      gradientOf.try_emplace(yielded, parameter);
+  }
 }
 
 void Assign::block(Block &block) {
@@ -190,14 +218,28 @@ void Assign::operation(Operation *op) {
   }
 }
 
+static bool isNarrowing(ech::MapOp op) {
+  return op.getFunction() == ech::Function::Cast &&
+         ech::tensor(op.getResult()).getElement().getIntOrFloatBitWidth() <
+             ech::tensor(op.getOperand(0)).getElement().getIntOrFloatBitWidth();
+}
+
 void Assign::ordinary(Operation *op) {
   SmallVector<StateAttr> states;
   for (Value operand : op->getOperands())
     states.push_back(stateNow(operand));
   Decision decision;
-  if (isReorder(op)) { // storage only: the value stays where it is
-    decision.operands = decision.results = {states[0]};
+  const bool isOnCut = states.size() == 1 && states[0] && isCut(states[0]);
+  if (isReorder(op)) { // storage only: the value stays where it is, but for rows of numbers in the order of storage
+    StateAttr state =
+        flatCuts(ech::tensor(op->getOperand(0)).withState(states[0])).empty() ? states[0] : withoutCuts(states[0]);
+    decision.operands = decision.results = {state};
+  } else if (auto map = dyn_cast<ech::MapOp>(op); map && isOnCut && isNarrowing(map) && !updateCut.contains(op)) {
+    decision.operands = decision.results = {states[0]}; // rounded before it is gathered, it travels in fewer bytes
   } else {
+    if (!updateCut.contains(op)) // what is stored in parts takes part as it is used, whole
+      for (StateAttr &state : states)
+        state = state ? withoutCuts(state) : state;
     decision = decide(op, states, mesh, updateCut.lookup(op));
   }
   StateAttr cut = updateCut.lookup(op);
@@ -337,26 +379,39 @@ void Assign::repeat(ech::RepeatOp op) {
       continue;
     }
     Value x = now(operand.get());
+    auto each = [&] { return stateOfSlice(ech::tensor(x), op.getAxisAttr()); };
+    if (!each())
+      x = need(operand.get(), withoutCuts(stateOf(x)), op);
     operand.set(x);
-    setState(argument, stateOf(x));
+    setState(argument, each());
   }
   block(*op.block());
   if (stopped)
     return;
   for (auto [yielded, results] :
-       {std::pair(op.yield().getCarried(), op.getFinals()), std::pair(op.yield().getStacked(), op.getStacks()),
-        std::pair(op.yield().getSummed(), op.getSums())})
+       {std::pair(op.yield().getCarried(), op.getFinals()), std::pair(op.yield().getSummed(), op.getSums())})
     for (auto [value, result] : llvm::zip(yielded, results))
       setState(result, stateOf(value));
+  for (auto [value, result] : llvm::zip(op.yield().getStacked(), op.getStacks()))
+    setState(result, stateOfStack(stateOf(value), op.getAxisAttr()));
 }
 
 void Assign::yield(ech::YieldOp op) {
   auto as = [&](OpOperand &operand, StateAttr state) { operand.set(need(operand.get(), state, op)); };
   for (OpOperand &operand : op.getCarriedMutable())
     as(operand, own(operand.get()));
-  // stacked and summed values stay as they are
+  // stacked and summed values stay as they are, but for gradients that are stored in parts
+  auto asSum = [&](OpOperand &operand, StateAttr ofFree) {
+    Value x = operand.get();
+    StateAttr state = isFree(x) ? ofFree : stateNow(x);
+    if (StateAttr cut = sumCut.lookup(x); cut && !isFree(x))
+      for (int m : stores.gradients)
+        if (cut[m].hold == Hold::Cut || cut[m].hold == Hold::Flat)
+          state = state.with(m, cut[m]);
+    operand.set(need(x, state, op, state));
+  };
   for (OpOperand &operand : op.getStackedMutable())
-    as(operand, isFree(operand.get()) ? own(operand.get()) : stateNow(operand.get()));
+    asSum(operand, isFree(operand.get()) ? own(operand.get()) : StateAttr());
   for (OpOperand &operand : op.getSummedMutable())
-    as(operand, isFree(operand.get()) ? whole : stateNow(operand.get()));
+    asSum(operand, whole);
 }

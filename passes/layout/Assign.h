@@ -1,6 +1,7 @@
 // Lays out one step: every type gets its state, conversions are where a state is not the one that is taken.
 #pragma once
 #include "passes/layout/Clauses.h"
+#include "passes/layout/Store.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace echelon::layout {
@@ -9,7 +10,7 @@ namespace echelon::layout {
 /// state that is asked of them.
 class Assign {
 public:
-  Assign(mlir::ModuleOp module, MeshAttr mesh, llvm::ArrayRef<int> store, Clauses &clauses);
+  Assign(mlir::ModuleOp module, MeshAttr mesh, const Stores &stores, Clauses &clauses);
 
   /// False where something cannot be laid out; the user has been told.
   bool run(ech::StepOp step);
@@ -32,6 +33,8 @@ private:
   void handIn(ech::HandInOp op);
   /// Which operations of the update work on cuts, and which gradients go into them.
   void labelUpdate(ech::StepOp step);
+  /// Which sums of loops are cut in each iteration, since they go into gradients that are stored so.
+  void labelSums();
 
   // values
   bool isFree(mlir::Value x) const { return free.contains(x); }
@@ -58,6 +61,7 @@ private:
   mlir::Value make(const Wanted &wanted);
   Again againOf(const Wanted &wanted);
   mlir::Operation *anchorOf(const Wanted &wanted);
+  mlir::Operation *anchorOf(mlir::Value x, mlir::Operation *user);
   /// What a conversion is for, as its reason says it, and where that is in the source.
   struct Use {
     std::string text;
@@ -77,7 +81,7 @@ private:
   mlir::SymbolTable symbols;
   MeshAttr mesh;
   StateAttr whole;
-  llvm::SmallVector<int> store;
+  const Stores &stores;
   Clauses &clauses;
   bool failed = false;  ///< the user has been told of something
   bool stopped = false; ///< and nothing can be said of what follows
@@ -86,10 +90,13 @@ private:
   llvm::DenseMap<mlir::Value, ech::RepeatOp> slicesOfFree; // block argument -> its loop
   llvm::DenseMap<mlir::Value, mlir::Value> resolved;       // a value -> what later users take
   llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> produced;
-  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, llvm::StringRef>, mlir::Value> shared; // value, state, phase
-  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, mlir::Attribute>, mlir::Value> masks;  // value, axes, fill
+  /// value, state, phase, block
+  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, llvm::StringRef, mlir::Block *>, mlir::Value> shared;
+  llvm::DenseMap<std::tuple<mlir::Value, mlir::Attribute, mlir::Attribute>, mlir::Value> masks; // value, axes, fill
   llvm::DenseMap<mlir::Operation *, StateAttr> updateCut;
   llvm::DenseMap<mlir::Value, StateAttr> gradientCut;
+  llvm::DenseMap<mlir::Value, StateAttr> sumCut;           ///< what a loop stacks or adds up: its cut in each iteration
+  llvm::DenseMap<mlir::Value, ech::VariableOp> gradientOf; ///< whose gradient it, or what comes out of the loop, is
   llvm::DenseMap<mlir::Value, llvm::SmallVector<ech::VariableOp, 1>> parametersOf; // whose gradient a value is
   llvm::SmallVector<mlir::Operation *> freeOperations;
   llvm::SmallVector<std::pair<ech::RepeatOp, unsigned>> loops; ///< each with the number of slices it came with

@@ -1,5 +1,6 @@
 // Every operation on laid-out values, held against the table of the rule: what is not in it cannot be emitted.
 #include "passes/layout/Rule.h"
+#include "passes/layout/Store.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -63,6 +64,19 @@ static bool isInTable(Operation *op, int m, MeshAttr mesh) {
   return false;
 }
 
+/// Slices and stacks lie as the whole does, an iteration at a time.
+static LogicalResult checkLoop(ech::RepeatOp loop) {
+  for (auto [whole, slice] : llvm::zip(loop.getSlices(), loop.sliceArguments()))
+    if (stateOf(slice) != stateOfSlice(ech::tensor(whole), loop.getAxisAttr()))
+      return loop->emitError("internal error, please report: a slice of ")
+             << ech::tensor(whole) << " is not " << ech::tensor(slice);
+  for (auto [each, stack] : llvm::zip(loop.yield().getStacked(), loop.getStacks()))
+    if (stateOf(stack) != stateOfStack(stateOf(each), loop.getAxisAttr()))
+      return loop->emitError("internal error, please report: a stack of ")
+             << ech::tensor(each) << " is not " << ech::tensor(stack);
+  return success();
+}
+
 static LogicalResult checkOperation(Operation *op, MeshAttr mesh) {
   for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
     for (Value v : values)
@@ -73,9 +87,11 @@ static LogicalResult checkOperation(Operation *op, MeshAttr mesh) {
                               [&] { return op->emitError("internal error, please report: "); })))
           return failure();
       }
+  if (auto loop = dyn_cast<ech::RepeatOp>(op))
+    return checkLoop(loop);
   if (!isa<ech::AxisRule>(op) || op->getNumResults() == 0)
     return success();
-  if (isa<ech::ReadOp, ech::RepeatOp, ech::GlobalNormOp>(op) || op->getNumOperands() == 0)
+  if (isa<ech::ReadOp, ech::GlobalNormOp>(op) || op->getNumOperands() == 0)
     return success();
   if (auto relabel = dyn_cast<ech::RelabelOp>(op)) {
     StateAttr from = stateOf(relabel.getOperand()), to = stateOf(relabel.getResult());

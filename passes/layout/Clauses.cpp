@@ -59,9 +59,18 @@ std::string Clauses::ofWorkers(int m) const {
   return sync ? withPlace("sync over " + mesh.nameOf(m).str(), sync)
               : "compress gradients over " + mesh.nameOf(m).str();
 }
+/// What the clauses store over a mesh axis: "optimizer, gradients".
+std::string Clauses::stored(int m) const {
+  std::string text;
+  auto stores = module->getAttrOfType<DictionaryAttr>(kStore);
+  for (StringRef what : {"optimizer", "gradients", "params"})
+    if (auto names = stores ? stores.getAs<ArrayAttr>(what) : ArrayAttr(); names && ech::has(names, mesh.nameOf(m)))
+      text += (text.empty() ? "" : ", ") + what.str();
+  return text;
+}
 std::string Clauses::text(int m, StringAttr axis) const {
-  std::string text = axis && mesh.place(m, axis) >= 0 ? "split " + axis.str() : std::string("store optimizer");
-  bool split = axis && mesh.place(m, axis) >= 0;
+  const bool split = axis && mesh.place(m, axis) >= 0;
+  const std::string text = split ? "split " + axis.str() : "store " + stored(m);
   if (split && !isWritten(m, axis))
     return ofWorkers(m);
   return withPlace(text + " over " + mesh.nameOf(m).str(),

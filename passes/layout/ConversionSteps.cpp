@@ -133,6 +133,10 @@ static void findSteps(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh, 
         takeEach("all_to_all", swaps, false) || take("all_reduce", reductions, false) ||
         take("all_gather", gathers, false) || takeEach("all_gather", gathers, false))
       continue;
+    auto shares = remaining([](auto &a, auto &b) { return a.isPart() && b.hold == Hold::Sum; });
+    if (take("all_gather", shares, false, Hold::Whole) || // then one coordinate's
+        llvm::any_of(shares, [&](int m) { return take("all_gather", m, false, Hold::Whole); }))
+      continue;
     if (take("all_gather", flatCuts(type.withState(now)), false, Hold::Whole)) // an exchange knows axes alone
       continue;
     if (take("all_reduce", scatters, false, Hold::Whole)) // nor does it sum

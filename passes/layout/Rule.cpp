@@ -1,4 +1,4 @@
-// The list rule on one operation, and the states that `store` makes.
+// The list rule on one operation.
 #include "passes/layout/Rule.h"
 
 #include "passes/StaysPending.h"
@@ -119,23 +119,4 @@ Decision echelon::layout::decide(Operation *op, ArrayRef<StateAttr> now, MeshAtt
 bool echelon::layout::isReorder(Operation *op) {
   auto relabel = dyn_cast<ech::RelabelOp>(op);
   return relabel && relabel.getFrom().empty();
-}
-
-StateAttr echelon::layout::cutState(Tensor type, ArrayRef<int> store, MeshAttr mesh) {
-  StateAttr state = ownState(type, mesh);
-  if (type.count() <= 1)
-    return state;
-  bool flat = false;
-  for (int m : store) { // cuts nest in mesh order
-    if (state[m].hold != Hold::Whole || mesh.sizeOf(m) == 1)
-      continue;
-    Tensor laid = type.withState(state);
-    const ech::Axis *first = llvm::find_if(type.getAxes(), [&](const ech::Axis &a) {
-      return localSize(laid, a.name, mesh) > 1 || isPadded(laid, a.name, mesh);
-    });
-    flat |= first == type.getAxes().end() || isPadded(laid, first->name, mesh) ||
-            localSize(laid, first->name, mesh) % mesh.sizeOf(m) != 0;
-    state = flat ? state.with(m, Hold::Flat) : state.with(m, Hold::Cut, first->name);
-  }
-  return state;
 }

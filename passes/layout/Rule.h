@@ -31,11 +31,6 @@ bool staysLinear(mlir::Operation *op, llvm::ArrayRef<bool> isSum, llvm::StringRe
 /// Whether the operation only reorders storage: a relabel without groups.
 bool isReorder(mlir::Operation *op);
 
-/// Own state of a stored value, cut over the mesh axes of `store` that do not split it: along the first of its axes
-/// with more than one local position if that divides, else flat; so each part is one piece of memory, which messages
-/// take as it lies. One-element values are never cut.
-StateAttr cutState(Tensor type, llvm::ArrayRef<int> store, MeshAttr mesh);
-
 /// What `state` becomes when groups of names become others, mesh axis by mesh axis; null where the pieces are not
 /// pieces in the new names. `from` and `to` are the types without and with the new names.
 llvm::SmallVector<std::optional<Entry>> renameState(StateAttr state, Tensor from, Tensor to, mlir::ArrayAttr oldNames,

@@ -19,6 +19,8 @@ Value Assign::now(Value x) const {
 void Assign::setState(Value x, StateAttr state) { x.setType(ech::tensor(x).withState(state)); }
 
 Assign::Use Assign::useOf(Value x, Operation *user) {
+  if (auto parameter = isa<ech::YieldOp>(user) ? gradientOf.lookup(x) : ech::VariableOp())
+    return {gradientInSource(parameter), ech::placeOf(parameter.getLoc())};
   auto parameters = parametersOf.find(x);
   if (parameters == parametersOf.end() || !isOfUpdate(user))
     return {nameInSource(user), user->getLoc()};
@@ -35,14 +37,26 @@ Value Assign::convert(Value x, StateAttr to, Operation *anchor, Operation *user,
   return op;
 }
 
+/// Where a value from outside the loops around its user is converted: outside too. What is stored in parts is put
+/// together for one pass through the model, and is not whole from one micro batch to the next.
+Operation *Assign::anchorOf(Value x, Operation *user) {
+  Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
+  while (isCut(stateOf(now(x)))) {
+    auto loop = dyn_cast<ech::RepeatOp>(anchor);
+    if (!loop || !loop.getTime() || anchor == user)
+      break;
+    anchor = loop.block()->findAncestorOpInBlock(*user);
+  }
+  return anchor;
+}
+
 Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
   if (isFree(x)) {
     failed |= clauses.complain(ech::tensor(x), to, user);
     return produce(x, to, user);
   }
-  // Where x comes from outside the loops around the user, its conversion is loop-invariant and is outside too.
   Value current = now(x);
-  Operation *anchor = x.getParentBlock()->findAncestorOpInBlock(*user);
+  Operation *anchor = anchorOf(x, user);
   const Use use = useOf(x, user);
   StateAttr state = stateOf(current), into = ownState ? ownState : own(x), middle = state, pending = to;
   for (int m = 0; m < mesh.size(); ++m)
@@ -60,7 +74,7 @@ Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
     current = resolved[x] = convert(current, middle, anchor, user, use);
   if (middle == to)
     return current;
-  Value &known = shared[{current, to, phaseOf(anchor)}];
+  Value &known = shared[{current, to, phaseOf(anchor), anchor->getBlock()}];
   if (!known)
     known = convert(current, to, anchor, user, use);
   return known;

@@ -42,6 +42,8 @@ private:
   /// The position along an axis of an element of a flat cut, which counts through a local piece in storage order.
   Value alongFlat(Value of, StringRef axis, Location at) {
     Tensor type = ech::tensor(of);
+    if (type.position(axis) < int(dist::axesAboveFlat(type)))
+      return along(of, axis, at);
     Type i32 = l.b.getI32Type();
     int64_t stride = 1, size = dist::localSize(type, axis, l.mesh);
     SmallVector<StringRef> names = type.names();

@@ -81,7 +81,8 @@ Value Lowering::offsetOf(Tensor type, StringRef axis) {
 Value Lowering::flatOffset(Tensor type) {
   Terms terms;
   int64_t count = 1;
-  for (int64_t size : dist::localShape(type, mesh))
+  const SmallVector<int64_t> shape = dist::localShape(type, mesh);
+  for (int64_t size : ArrayRef(shape).drop_front(dist::axesAboveFlat(type)))
     count *= size;
   for (int m : dist::flatCuts(type)) {
     count = llvm::divideCeil(count, mesh.sizeOf(m));

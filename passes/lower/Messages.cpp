@@ -481,11 +481,17 @@ Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
     if (dist::stateOf(from)[m].hold == Hold::Flat || dist::stateOf(to)[m].hold != Hold::Flat || mesh.sizeOf(m) == 1)
       continue;
     Buffer type = rt::buffer(x);
-    int64_t count = type.count(), size = (count + mesh.sizeOf(m) - 1) / mesh.sizeOf(m);
     StringAttr flat = b.getStringAttr("flat");
-    Value row = view(denseAs(x, type.getAxes(), loc), 0, Buffer::dense({Axis{flat, count}}, type.getElement()), loc);
+    SmallVector<Axis> axes(type.getAxes().take_front(dist::axesAboveFlat(to)));
+    int64_t count = 1;
+    for (const Axis &a : type.getAxes().drop_front(axes.size()))
+      count *= a.size;
+    const int64_t size = (count + mesh.sizeOf(m) - 1) / mesh.sizeOf(m);
+    axes.push_back({flat, count});
+    Value row = view(denseAs(x, type.getAxes(), loc), 0, Buffer::dense(axes, type.getElement()), loc);
     if (size * mesh.sizeOf(m) != count) {
-      Value padded = alloc({Axis{flat, size * mesh.sizeOf(m)}}, type.getElement(), loc);
+      axes.back().size = size * mesh.sizeOf(m);
+      Value padded = alloc(axes, type.getElement(), loc);
       copy(range(padded, flat, 0, count, loc), row, loc);
       fill(range(padded, flat, count, size * mesh.sizeOf(m) - count, loc), 0, loc);
       row = padded;

@@ -17,9 +17,12 @@ ShardView::ShardView(Lowering &l, Tensor part, ArrayRef<int> over, Location loc)
 }
 
 SmallVector<Axis> ShardView::axesOf(ArrayRef<Axis> whole) const {
-  if (!flats.empty())
-    return {{flatName(), levels(divided(whole)).back()}};
-  return divided(whole);
+  SmallVector<Axis> axes = divided(whole);
+  if (flats.empty())
+    return axes;
+  SmallVector<Axis> one(above(axes));
+  one.push_back({flatName(), levels(axes).back()});
+  return one;
 }
 
 int64_t ShardView::ranks() const {
@@ -54,7 +57,7 @@ Value ShardView::exact(Value whole) const {
   ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
   if (flats.empty())
     return longer(axes) == SmallVector<Axis>(axes) ? asParts(whole, axes) : Value();
-  if (!divides.empty() || !rt::buffer(whole).isDense() || rt::buffer(whole).count() % ranks() != 0)
+  if (!divides.empty() || !rt::buffer(whole).isDense() || levels(axes)[0] % ranks() != 0)
     return {};
   return flattened(whole, axes);
 }
@@ -137,7 +140,7 @@ Value ShardView::copied(Value whole, ArrayRef<Axis> needed) const {
 
 SmallVector<int64_t> ShardView::levels(ArrayRef<Axis> axes) const {
   SmallVector<int64_t> counts{1};
-  for (const Axis &a : axes)
+  for (const Axis &a : inRow(axes))
     counts[0] *= a.size;
   for (int m : flats)
     counts.push_back((counts.back() + l.mesh.sizeOf(m) - 1) / l.mesh.sizeOf(m));
@@ -153,6 +156,7 @@ Value ShardView::flattened(Value parts, ArrayRef<Axis> one) const {
   SmallVector<Axis> axes = counters(divides);
   SmallVector<Axis> all = axes;
   llvm::append_range(all, one);
+  llvm::append_range(axes, above(one));
   axes.push_back({flatName(), counts[0]});
   Value row = dense(l.denseAs(parts, all, loc), axes);
   for (auto [i, m] : llvm::enumerate(flats)) {
@@ -168,14 +172,16 @@ Value ShardView::flattened(Value parts, ArrayRef<Axis> one) const {
     axes.push_back({flatName(), counts[i + 1]});
     row = dense(row, axes);
   }
-  return ordered(row, counters(over), axes.back());
+  SmallVector<Axis> last(above(one));
+  last.push_back(axes.back());
+  return ordered(row, counters(over), last);
 }
 
 Value ShardView::unflattened(Value parts, ArrayRef<Axis> one) const {
   SmallVector<int64_t> counts = levels(one);
-  SmallVector<int> order(divides);
-  llvm::append_range(order, flats);
-  SmallVector<Axis> axes = counters(order);
+  SmallVector<Axis> axes = counters(divides);
+  llvm::append_range(axes, above(one));
+  llvm::append_range(axes, counters(flats));
   axes.push_back({flatName(), counts.back()});
   Value row = l.denseAs(parts, axes, loc);
   for (size_t i = flats.size(); i-- > 0;) {
@@ -188,12 +194,12 @@ Value ShardView::unflattened(Value parts, ArrayRef<Axis> one) const {
     }
   }
   axes.pop_back();
-  llvm::append_range(axes, one);
+  llvm::append_range(axes, inRow(one));
   return dense(row, axes);
 }
 
-Value ShardView::ordered(Value v, SmallVector<Axis> axes, const Axis &last) const {
-  axes.push_back(last);
+Value ShardView::ordered(Value v, SmallVector<Axis> axes, ArrayRef<Axis> last) const {
+  llvm::append_range(axes, last);
   SmallVector<int64_t> strides;
   for (const Axis &a : axes)
     strides.push_back(rt::buffer(v).strideOf(a.name));

@@ -37,15 +37,18 @@ private:
   Axes longer(llvm::ArrayRef<Axis> whole) const;
   Value inside(Value padded, llvm::ArrayRef<Axis> axes) const;
   Value copied(Value whole, llvm::ArrayRef<Axis> needed) const;
-  /// How long a row of these axes is, then its part of each flat cut in turn, without padding of those before.
+  /// Of the axes of a piece those that flat cuts leave alone, and those that they make one row of.
+  llvm::ArrayRef<Axis> above(llvm::ArrayRef<Axis> axes) const { return axes.take_front(dist::axesAboveFlat(part)); }
+  llvm::ArrayRef<Axis> inRow(llvm::ArrayRef<Axis> axes) const { return axes.drop_front(dist::axesAboveFlat(part)); }
+  /// How long that row is, then its part of each flat cut in turn, without padding of those before.
   llvm::SmallVector<int64_t> levels(llvm::ArrayRef<Axis> axes) const;
   mlir::StringAttr flatName() const { return l.b.getStringAttr("flat"); }
   Value dense(Value v, llvm::ArrayRef<Axis> axes) const;
-  /// (counters of cuts along axes, a part's axes) as (counters of all, the last row).
+  /// (counters of cuts along axes, a part's axes) as (counters of all, the axes above, the last row).
   Value flattened(Value parts, llvm::ArrayRef<Axis> one) const;
   Value unflattened(Value parts, llvm::ArrayRef<Axis> one) const;
-  /// The counters in this order.
-  Value ordered(Value v, Axes axes, const Axis &last) const;
+  /// The counters in this order, then the others.
+  Value ordered(Value v, Axes axes, llvm::ArrayRef<Axis> last) const;
   /// The counters of cuts along axes, then one part of these.
   Value asParts(Value padded, llvm::ArrayRef<Axis> whole) const;
 

@@ -28,6 +28,10 @@ Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
   Layout layout;
   std::istringstream words(shape);
   for (std::string word; words >> word;) {
+    if (word == "|") { // flat cuts lie below
+      layout.aboveFlat = layout.axes.size();
+      continue;
+    }
     std::istringstream parts(word);
     std::string head, over;
     std::getline(parts, head, '/');

@@ -2,7 +2,7 @@
 //
 // A piece is found as the list rule says (docs: "Layout is one idea"): along each axis, the mesh axes that split it
 // nest, the slowest first; flat cuts then divide what is left, as one row of numbers, each padding the piece before to
-// a multiple.
+// a multiple. Where they lie below the first axes, each slice along these is cut so.
 #pragma once
 
 #include "runtime/transport/Element.h"
@@ -33,13 +33,14 @@ struct AxisPiece {
 struct Layout {
   std::vector<AxisPiece> axes; // in storage order, the last one contiguous
   std::vector<int> flatCuts;   // mesh axes that cut the local piece flat, in this order
+  size_t aboveFlat = 0;        // how many of the first axes these leave alone
 };
 
 /// What one rank holds of a layout.
 struct Piece {
   std::vector<int64_t> offset; // first logical coordinate held, per axis in storage order
   std::vector<int64_t> size;   // extent in storage, per axis; may reach past the logical size into padding
-  int64_t flatOffset = 0;      // of this piece in the box `size`, after flat cuts
+  int64_t flatOffset = 0;      // of this piece in each slice of the box `size`, after flat cuts
   int64_t count = 1;           // elements in storage, padding of flat cuts included
 };
 

@@ -133,7 +133,7 @@ std::vector<std::string> clauseNames() {
   std::vector<std::string> names;
   for (const Row &row : kRows)
     names.push_back(row.name);
-  names.insert(names.end(), {kMicroBatches, kStoreOptimizer, kDeltas});
+  names.insert(names.end(), {kMicroBatches, kStoreOptimizer, kStoreGradients, kStoreParams, kDeltas});
   return names;
 }
 

@@ -41,6 +41,7 @@ std::string print(const Clause &clause, const WorkerAxes &workers, const std::ve
 
 /// Clauses that are no line of their own.
 inline constexpr char kMicroBatches[] = "micro batches", kStoreOptimizer[] = "store optimizer",
+                      kStoreGradients[] = "store gradients", kStoreParams[] = "store params",
                       kDeltas[] = "compress deltas";
 /// Names of all that are drawn, these among them.
 std::vector<std::string> clauseNames();

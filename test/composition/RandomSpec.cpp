@@ -180,8 +180,12 @@ std::vector<std::string> RandomSpec::clauseNames() const {
     names.push_back(clause.name);
   if (microBatches > 1)
     names.push_back(kMicroBatches);
-  if (std::any_of(mesh.begin(), mesh.end(), [](const MeshLine &line) { return line.stores; }))
-    names.push_back(kStoreOptimizer);
+  for (const char *what : {kStoreOptimizer, kStoreGradients, kStoreParams})
+    if (std::any_of(mesh.begin(), mesh.end(), [&](const MeshLine &line) {
+          const std::string stored = std::string(what).substr(sizeof("store"));
+          return line.stores && std::count(line.stored.begin(), line.stored.end(), stored) > 0;
+        }))
+      names.push_back(what);
   if (hasLocal(clauses) && clause("compress"))
     names.push_back(kDeltas);
   return names;
@@ -279,6 +283,9 @@ void RandomSpec::drawLayout(int attempt) {
         axis += " padded";
     line.list = order;
     line.stores |= order.empty();
+    static const std::vector<std::string> kStored[] = {
+        {"optimizer"}, {"optimizer", "gradients"}, {"optimizer", "gradients", "params"}, {"params"}, {"gradients"}};
+    line.stored = kStored[(seed + uint64_t(attempt) + mesh.size()) % std::size(kStored)];
     mesh.push_back(line);
     ranks *= size;
   }
@@ -327,7 +334,8 @@ std::string RandomSpec::text() const {
       layout += "    split " + axis.substr(0, axis.find(' ')) + " over " + line.name +
                 (axis.find(' ') == std::string::npos ? "\n" : " with padding\n");
     if (line.stores)
-      layout += "    store optimizer over " + line.name + "\n";
+      for (const std::string &what : line.stored)
+        layout += "    store " + what + " over " + line.name + "\n";
   }
   std::string micro = microBatches > 1
                           ? " in micro batches of " + std::to_string(std::max<int64_t>(1, batch / microBatches / over))
@@ -362,6 +370,9 @@ std::vector<RandomSpec> RandomSpec::simpler() const {
       with([&](RandomSpec &s) { s.mesh[m].list.erase(s.mesh[m].list.begin() + i); });
     if (mesh[m].stores && !mesh[m].list.empty())
       with([&](RandomSpec &s) { s.mesh[m].stores = false; });
+    if (mesh[m].stores && mesh[m].stored.size() > 1)
+      for (size_t i = 0; i < mesh[m].stored.size(); ++i)
+        with([&](RandomSpec &s) { s.mesh[m].stored.erase(s.mesh[m].stored.begin() + i); });
   }
   if (microBatches > 1)
     with([](RandomSpec &s) { s.microBatches = 1; });

@@ -20,6 +20,7 @@ struct MeshLine {
   int64_t size;
   std::vector<std::string> list; // axes split over it; "seq padded"
   bool stores = false;
+  std::vector<std::string> stored = {"optimizer"}; // what, if it stores
 };
 
 /// An input of the model, and so a file of data.

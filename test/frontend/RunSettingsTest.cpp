@@ -44,7 +44,7 @@ TEST(RunSettings, Layout) {
   ASSERT_EQ(p.diagnostics.text(), "");
   ASSERT_EQ(p.plan.mesh.size(), 2u);
   EXPECT_EQ(p.plan.mesh[0].name, "dp");
-  EXPECT_TRUE(p.plan.mesh[0].storesOptimizer);
+  EXPECT_EQ(p.plan.mesh[0].stored.count("optimizer"), 1u);
   EXPECT_EQ(p.plan.mesh[1].list[0].axis, "hidden");
   EXPECT_TRUE(p.plan.mesh[1].list[0].padded);
   EXPECT_EQ(p.plan.microBatches, 4);

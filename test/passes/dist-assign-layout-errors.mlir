@@ -89,5 +89,5 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [embed padded]>} {
 // -----
 
 // CHECK: error: store optimizer over dp: the mesh has no such axis
-module attributes {dist.mesh = #dist.mesh<tp = 2 [embed]>, dist.store_optimizer = ["dp"]} {
+module attributes {dist.mesh = #dist.mesh<tp = 2 [embed]>, dist.store = {optimizer = ["dp"]}} {
 }

@@ -127,7 +127,7 @@ module @"vocabulary parallel" attributes {dist.mesh = #dist.mesh<tp = 2 [vocab]>
 // CHECK: ech.write @w, %[[ALL]]
 !w = !ech.tensor<[embed=4], f32>
 !x = !ech.tensor<[batch=8, embed=4], f32>
-module @"stored optimizer" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store_optimizer = ["dp"]} {
+module @"stored optimizer" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store = {optimizer = ["dp"]}} {
   ech.input @x 0 : !x below 0
   ech.variable param @w : !w = normal(0.0, 1.0)
   ech.variable optimizer @m : !w = constant(0.0, 0.0)
@@ -199,7 +199,7 @@ module @loops attributes {dist.mesh = #dist.mesh<tp = 2 [batch, key]>} {
 !y = !ech.tensor<[batch=8, out=6, time=5], f32>
 !w = !ech.tensor<[out=6, in=1, k=2], f32>
 !s = !ech.tensor<[], f32>
-module @"moves before it is cut" attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [k, out]>, dist.store_optimizer = ["dp"]} {
+module @"moves before it is cut" attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [k, out]>, dist.store = {optimizer = ["dp"]}} {
   ech.input @x 0 : !x below 0
   ech.input @d 1 : !y below 0
   ech.variable param @w : !w = normal(0.0, 1.0)
@@ -250,7 +250,7 @@ module @"the gradient of two" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>
 !n = !ech.tensor<[layer=3], f32>
 !v = !ech.tensor<[layer=4, in=6], f32>
 !m = !ech.tensor<[layer=4], f32>
-module @"norms of cuts" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store_optimizer = ["dp"]} {
+module @"norms of cuts" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store = {optimizer = ["dp"]}} {
   ech.variable param @w : !w = constant(0.0, 0.0)
   ech.variable param @v : !v = constant(0.0, 0.0)
   ech.step @train {
@@ -264,5 +264,87 @@ module @"norms of cuts" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist
     %t = ech.reduce sum %q over ["in"] {ech.phase = "update"} : (!v) -> !m
     %e = ech.map div %v, %t {ech.phase = "update"} : (!v, !m) -> !v
     ech.write @v, %e {ech.phase = "update"} : !v
+  }
+}
+
+// -----
+
+// `store gradients, params` of a loop: each iteration gathers its parameters and scatters its gradients. Both are cut
+// below the axis of the loop: along the first axis of a slice that divides (w), or flat in each slice (o).
+// CHECK-LABEL: parameters of loops
+// CHECK: ech.variable param @layer.w : !ech.tensor<[layer=2, embed=4, ff=6], f32, #dist.state<dp = cut embed>>
+// CHECK: ech.variable param @layer.o : !ech.tensor<[layer=2, odd=5], f32, #dist.state<dp = flat below layer>>
+// CHECK: %[[D:.*]]:2 = ech.repeat "layer" = 2 slice
+// CHECK: ^bb0(%[[W:.*]]: !ech.tensor<[embed=4, ff=6], f32, #dist.state<dp = cut embed>>, %[[O:.*]]: !ech.tensor<[odd=5], f32, #dist.state<dp = flat>>):
+// CHECK: dist.convert %[[W]] why "store gradients, params over dp: dot (dist-assign-layout.mlir:{{[0-9]+}})" {{.*}} -> <[embed=4, ff=6], f32, #dist.state<dp = whole>>
+// CHECK: %[[G:.*]] = ech.dot {{.*}} over ["batch"]
+// CHECK: dist.convert %[[O]] {{.*}} -> <[odd=5], f32, #dist.state<dp = whole>>
+// CHECK: %[[R:.*]] = ech.reduce sum
+// CHECK-DAG: %[[GW:.*]] = dist.convert %[[G]] {{.*}}dp = sum>> -> <[embed=4, ff=6], f32, #dist.state<dp = cut embed>>
+// CHECK-DAG: %[[GO:.*]] = dist.convert %[[R]] {{.*}}dp = sum>> -> <[odd=5], f32, #dist.state<dp = flat>>
+// CHECK: ech.yield stack(%[[GW]], %[[GO]] :
+// CHECK: ech.gradient @layer.w, %[[D]]#0 {{.*}} : <[layer=2, embed=4, ff=6], f32, #dist.state<dp = cut embed>>
+// CHECK: ech.gradient @layer.o, %[[D]]#1 {{.*}} : <[layer=2, odd=5], f32, #dist.state<dp = flat below layer>>
+!wl = !ech.tensor<[layer=2, embed=4, ff=6], f32>
+!ol = !ech.tensor<[layer=2, odd=5], f32>
+!w = !ech.tensor<[embed=4, ff=6], f32>
+!o = !ech.tensor<[odd=5], f32>
+!x = !ech.tensor<[batch=8, embed=4], f32>
+!h = !ech.tensor<[batch=8, ff=6], f32>
+!y = !ech.tensor<[batch=8, odd=5], f32>
+module @"parameters of loops" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store = {gradients = ["dp"], params = ["dp"]}} {
+  ech.input @x 0 : !x below 0
+  ech.input @y 1 : !y below 0
+  ech.variable param @layer.w : !wl = normal(0.0, 1.0)
+  ech.variable param @layer.o : !ol = normal(0.0, 1.0)
+  ech.step @train {
+    %x = ech.read @x : !x
+    %y = ech.read @y : !y
+    %w = ech.read @layer.w : !wl
+    %o = ech.read @layer.o : !ol
+    %dw, %do = ech.repeat "layer" = 2 slice(%w, %o : !wl, !ol) -> () stack(!wl, !ol) {
+    ^bb0(%a: !w, %b: !o):
+      %h = ech.dot %x, %a over ["embed"] : (!x, !w) -> !h
+      %g = ech.dot %x, %h over ["batch"] {ech.phase = "backward"} : (!x, !h) -> !w
+      %z = ech.map mul %y, %b : (!y, !o) -> !y
+      %r = ech.reduce sum %z over ["batch"] {ech.phase = "backward"} : (!y) -> !o
+      ech.yield stack(%g, %r : !w, !o)
+    }
+    ech.gradient @layer.w, %dw {ech.phase = "update"} : !wl
+    ech.gradient @layer.o, %do {ech.phase = "update"} : !ol
+  }
+}
+
+// -----
+
+// In micro batches what stands outside of loops is gathered for each pass, and its gradient scattered in each. What is
+// rounded is rounded before it travels.
+// CHECK-LABEL: parameters of passes
+// CHECK: %[[W:.*]] = ech.read @w : <[embed=4], f32, #dist.state<dp = cut embed>>
+// CHECK: ech.map cast %[[W]] : {{.*}} -> !ech.tensor<[embed=4], bf16, #dist.state<dp = cut embed>>
+// CHECK: ech.repeat "micro" = 2 time
+// CHECK: dist.convert {{.*}} -> <[embed=4], bf16, #dist.state<dp = whole>>
+// CHECK: %[[G:.*]] = ech.reduce sum
+// CHECK: %[[C:.*]] = dist.convert %[[G]] {{.*}} -> <[embed=4], f32, #dist.state<dp = cut embed>>
+// CHECK: ech.yield sum(%[[C]]
+!w = !ech.tensor<[embed=4], f32>
+!n = !ech.tensor<[embed=4], bf16>
+!x = !ech.tensor<[batch=8, embed=4], f32>
+!xs = !ech.tensor<[micro=2, batch=8, embed=4], f32>
+module @"parameters of passes" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>, dist.store = {gradients = ["dp"], params = ["dp"]}} {
+  ech.input @x 0 : !xs below 0
+  ech.variable param @w : !w = normal(0.0, 1.0)
+  ech.step @train {
+    %x = ech.read @x : !xs
+    %w = ech.read @w : !w
+    %n = ech.map cast %w : (!w) -> !n
+    %d = ech.repeat "micro" = 2 time slice(%x : !xs) -> () sum(!w) {
+    ^bb0(%i: !x):
+      %v = ech.map cast %n : (!n) -> !w
+      %h = ech.map mul %i, %v : (!x, !w) -> !x
+      %g = ech.reduce sum %h over ["batch"] {ech.phase = "backward"} : (!x) -> !w
+      ech.yield sum(%g : !w)
+    }
+    ech.gradient @w, %d {ech.phase = "update"} : !w
   }
 }

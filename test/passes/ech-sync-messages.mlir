@@ -8,7 +8,7 @@
 // Inside of a worker everything is as ever: under `store optimizer over dp` its gradient is summed up into the cut, and it
 // hands in the cut. Over the workers' axis, pod, cuts travel and losses, in the update alone. The parameters are put
 // together inside of each worker, and @read copies them where they are.
-module attributes {dist.mesh = #dist.mesh<pod = 4 [], dp = 2 [batch]>, dist.store_optimizer = ["dp"],
+module attributes {dist.mesh = #dist.mesh<pod = 4 [], dp = 2 [batch]>, dist.store = {optimizer = ["dp"]},
                    ech.batch_axis = "batch"} {
 run.sync "k_async" k 2 of 4 over ["pod"] staleness -1
 run.optimize "sgd" all on ["*"] with {momentum = 0.9} rate <kind = constant, peak = 0.1>

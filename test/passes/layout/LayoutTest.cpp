@@ -21,7 +21,10 @@ struct MeshLine {
 };
 struct Layout {
   std::vector<MeshLine> mesh;
-  std::vector<std::string> store;
+  std::vector<std::string> optimizer = {}, gradients = {}, params = {}; // mesh axes that store these
+
+  using Stores = std::vector<std::pair<const char *, const std::vector<std::string> *>>;
+  Stores stores() const { return {{"optimizer", &optimizer}, {"gradients", &gradients}, {"params", &params}}; }
 
   std::string text() const {
     std::string text = "mesh(";
@@ -32,8 +35,9 @@ struct Layout {
       text += "] ";
     }
     text += ")";
-    for (const std::string &m : store)
-      text += " store over " + m;
+    for (const auto &[what, over] : stores())
+      for (const std::string &m : *over)
+        text += std::string(" store ") + what + " over " + m;
     return text;
   }
   void put(ModuleOp module) const {
@@ -51,9 +55,11 @@ struct Layout {
                       DenseBoolArrayAttr::get(context, padded)});
     }
     module->setAttr(dist::kMesh, dist::MeshAttr::get(context, axes));
-    SmallVector<StringRef> names(store.begin(), store.end());
-    if (!store.empty())
-      module->setAttr(dist::kStoreOptimizer, builder.getStrArrayAttr(names));
+    SmallVector<NamedAttribute> stores;
+    for (const auto &[what, over] : this->stores())
+      stores.push_back(
+          builder.getNamedAttr(what, builder.getStrArrayAttr(SmallVector<StringRef>(over->begin(), over->end()))));
+    module->setAttr(dist::kStore, builder.getDictionaryAttr(stores));
   }
 };
 
@@ -190,6 +196,27 @@ TEST(Layout, GptEqualsOneRank) {
     EXPECT_TRUE(gpt.equals(layout));
 }
 
+// Gradients and parameters stored in parts: each layer's are scattered and gathered in its own iteration.
+TEST(Layout, GptStoredInPartsEqualsOneRank) {
+  Case gpt(test::gpt(2)), inMicroBatches(test::gpt(2), 2);
+  const std::vector<std::string> dp{"dp"}, none;
+  for (const Layout &layout :
+       std::vector<Layout>{{{{"dp", 2, {"batch"}}}, dp, dp, none},
+                           {{{"dp", 2, {"batch"}}}, dp, dp, dp},
+                           {{{"dp", 2, {"batch"}}}, none, none, dp},
+                           {{{"dp", 4, {"batch"}}}, dp, none, dp},
+                           {{{"dp", 3, {"batch padded"}}}, dp, dp, dp},
+                           {{{"dp", 8, {"batch"}}}, dp, dp, dp},
+                           {{{"pod", 2, {"batch"}}, {"dp", 2, {"batch"}}}, dp, dp, dp},
+                           {{{"pod", 2, {"batch"}}, {"dp", 2, {"batch"}}}, {"pod", "dp"}, dp, dp},
+                           {{{"dp", 2, {"batch"}}, {"tp", 2, kSeq}}, dp, dp, dp},
+                           {{{"tp", 2, kSeq}, {"dp", 2, {"batch"}}}, dp, {"tp", "dp"}, dp}}) {
+    EXPECT_TRUE(gpt.equals(layout));
+    const bool divides = llvm::none_of(layout.mesh, [](const MeshLine &m) { return m.size == 8 || m.size == 3; });
+    EXPECT_TRUE(!divides || inMicroBatches.equals(layout)); // 4 samples each
+  }
+}
+
 // What list_rule's proof counts: 6 all-gathers and 4 reduce-scatters a layer over tp, 3 and 2 for embedding and logits;
 // one message for the gradients of gains and biases; over dp one each way; loss with metric; the norm. Cross-entropy
 // sends its maximum and its sums, argmax what each rank found.
@@ -295,7 +322,9 @@ TEST(Layout, RandomLayoutsEqualOneRank) {
       order.resize(below(std::min<size_t>(order.size(), 4) + 1));
       layout.mesh.push_back({"m" + std::to_string(i), size, order});
       if (below(3) == 0)
-        layout.store.push_back(layout.mesh.back().name);
+        for (std::vector<std::string> *over : {&layout.optimizer, &layout.gradients, &layout.params})
+          if (below(2) == 0)
+            over->push_back(layout.mesh.back().name);
     }
     bool refused = false;
     std::map<std::string, int64_t> messages;

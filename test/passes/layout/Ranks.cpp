@@ -65,8 +65,9 @@ struct Ranks {
       first.push_back(dist::offsetOf(type, axis, mesh, coordinates[rank]));
       size.push_back(dist::localSize(type, axis, mesh));
     }
+    const size_t above = dist::axesAboveFlat(type);
     int64_t flatFirst = 0, flatSize = 1;
-    for (int64_t n : size)
+    for (int64_t n : ArrayRef(size).drop_front(above))
       flatSize *= n;
     int64_t flatEnd = flatSize;
     for (int m : dist::flatCuts(type)) { // each pads the piece before: nothing of the next piece is in it
@@ -83,7 +84,8 @@ struct Ranks {
       for (auto [i, axis] : llvm::enumerate(type.names())) {
         int64_t at = space.at(axis) - first[i];
         inside &= at >= 0 && at < size[i];
-        local = local * size[i] + at;
+        if (i >= above) // each slice is cut by itself
+          local = local * size[i] + at;
       }
       mask[space.in(like)] = inside && local >= flatFirst && local < flatEnd;
     });

@@ -83,6 +83,23 @@ TEST(Layout, NestedSplit) {
   EXPECT_EQ(piece.count, 12);
 }
 
+// Each slice along the first axis is cut flat by itself: 15 elements over 2 ranks, 8 and 7 and one of padding.
+TEST(Layout, FlatCutsBelow) {
+  const Layout layout = layoutOf(kMesh, "layer=4 | b=5 c=3 flat/dp");
+  EXPECT_EQ(layout.aboveFlat, 1u);
+  const Piece piece = pieceOf(layout, kMesh, {1, 0});
+  EXPECT_EQ(piece.count, 4 * 8);
+  EXPECT_EQ(piece.flatOffset, 8);
+  std::vector<int64_t> held(4 * 8, -1);
+  forEachRun(layout, {"layer", "b", "c"}, kMesh, {1, 0}, [&](const Run &run) {
+    for (int64_t i = 0; i < run.count; ++i)
+      held[size_t(run.local + i)] = run.logical + i * run.stride;
+  });
+  for (int64_t layer = 0; layer < 4; ++layer)
+    for (int64_t i = 0; i < 8; ++i)
+      EXPECT_EQ(held[size_t(layer * 8 + i)], i < 7 ? layer * 15 + 8 + i : -1);
+}
+
 // Splits, nested splits, storage in another order, padding, flat cuts (one, two, with remainders): each element is held
 // as often as there are ranks that share a piece, and written once.
 TEST(Layout, EveryElementIsCovered) {
@@ -94,6 +111,10 @@ TEST(Layout, EveryElementIsCovered) {
   expectCover({{{"a", 7, {1}, 8}}, {0}}, {"a"}, kMesh, 1);
   expectCover({{{"a", 1, {}}}, {0, 1}}, {"a"}, {{"dp", 3}, {"tp", 3}}, 1);
   expectCover({{}, {}}, {}, kMesh, 4);
+  expectCover({{{"a", 2, {}}, {"b", 5, {}}}, {0}, 1}, {"a", "b"}, kMesh, 2); // each slice cut by itself
+  expectCover({{{"a", 2, {1}}, {"c", 3, {}}, {"b", 5, {}}}, {0}, 2}, {"b", "a", "c"}, kMesh, 1);
+  expectCover({{{"a", 5, {1}, 6}, {"b", 3, {}}, {"c", 3, {}}}, {0, 2}, 1}, {"a", "c", "b"},
+              {{"x", 2}, {"y", 3}, {"z", 4}}, 1);
   expectCover({{{"a", 13, {}}, {"b", 1, {}}}, {1, 0, 2}}, {"a", "b"}, {{"x", 2}, {"y", 3}, {"z", 2}}, 1);
 }
 

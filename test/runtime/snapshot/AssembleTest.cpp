@@ -47,9 +47,14 @@ const std::vector<MeshAxis> kMesh = {{"p", 2}, {"q", 3}};
 
 /// Splits, storage in another order, padding, flat cuts, and both.
 const std::vector<Layout> kLayouts = {
-    {{{"a", kA, {}}, {"b", kB, {0, 1}}, {"c", kC, {}}}, {}},  {{{"c", kC, {1}}, {"b", kB, {0}}, {"a", kA, {}}}, {}},
-    {{{"a", kA, {0}, 6}, {"c", kC, {}}, {"b", kB, {1}}}, {}}, {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {0, 1}},
-    {{{"b", kB, {0}}, {"a", kA, {}}, {"c", kC, {}}}, {1}},    {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {}},
+    {{{"a", kA, {}}, {"b", kB, {0, 1}}, {"c", kC, {}}}, {}},
+    {{{"c", kC, {1}}, {"b", kB, {0}}, {"a", kA, {}}}, {}},
+    {{{"a", kA, {0}, 6}, {"c", kC, {}}, {"b", kB, {1}}}, {}},
+    {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {0, 1}},
+    {{{"b", kB, {0}}, {"a", kA, {}}, {"c", kC, {}}}, {1}},
+    {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {}},
+    {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {0, 1}, 1},
+    {{{"c", kC, {1}}, {"a", kA, {}}, {"b", kB, {}}}, {0}, 2},
 };
 
 // Start values do not depend on the layout, and rank 0 gets the whole tensor in pieces of any size.

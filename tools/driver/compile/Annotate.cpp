@@ -57,7 +57,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
     return mlir::FileLineColLoc::get(b.getStringAttr(sources.name(at.file)), at.line, at.column);
   };
   llvm::SmallVector<dist::MeshAxis> axes;
-  llvm::SmallVector<mlir::Attribute> stores, algorithms;
+  llvm::SmallVector<mlir::Attribute> algorithms;
+  std::map<std::string, llvm::SmallVector<llvm::StringRef>> stores; // mesh axes by what is stored
   llvm::SmallVector<mlir::NamedAttribute> places;
   for (const MeshAxisSettings &axis : settings.mesh) {
     llvm::SmallVector<llvm::StringRef> list;
@@ -72,10 +73,10 @@ void Compilation::annotateLayout(mlir::Builder &b) {
     axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
     if (settings.isWorkerAxis(axis.name))
       places.push_back(b.getNamedAttr(axis.name + ".sync", location(settings.sync->range)));
-    if (axis.storesOptimizer) {
-      stores.push_back(b.getStringAttr(axis.name));
+    for (const std::string &what : axis.stored)
+      stores[what].push_back(axis.name);
+    if (!axis.stored.empty())
       places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.range)));
-    }
   }
   if (axes.empty()) // one rank: a mesh of one, which nothing is split over
     axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({})});
@@ -89,7 +90,10 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : settings.nodeRanks)
     (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
   (*module)->setAttr(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
-  (*module)->setAttr(dist::kStoreOptimizer, b.getArrayAttr(stores));
+  llvm::SmallVector<mlir::NamedAttribute> stored;
+  for (const auto &[what, over] : stores)
+    stored.push_back(b.getNamedAttr(what, b.getStrArrayAttr(over)));
+  (*module)->setAttr(dist::kStore, b.getDictionaryAttr(stored));
   (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));
   (*module)->setAttr(dist::kAlgorithms, b.getArrayAttr(algorithms));
 }

@@ -122,6 +122,7 @@ private:
   bool checkPatterns(); ///< every parameter has an optimize line, every pattern a parameter
   // MemoryFit.cpp
   bool checkMemory();           ///< that a device holds what a rank takes
+  std::vector<std::string> storeLines() const;
   std::string whatFits() const; ///< the nearest layout that it would hold, for a message
   std::string folder() const;
 };

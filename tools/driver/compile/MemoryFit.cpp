@@ -47,19 +47,31 @@ int64_t bytesUnder(CompileOptions options) {
 }
 } // namespace
 
+/// What could still be stored in parts over the mesh axes that split the batch: the optimizer's state first, which
+/// costs no message.
+std::vector<std::string> Compilation::storeLines() const {
+  std::vector<std::string> lines;
+  std::string what;
+  for (const std::string stored : {"optimizer", "gradients", "params"}) {
+    std::string axes;
+    for (const MeshAxisSettings &axis : settings.mesh)
+      if (llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == facts.batchAxis; }) &&
+          !axis.stored.count(stored))
+        axes += (axes.empty() ? "" : ", ") + axis.name;
+    if (axes.empty())
+      continue;
+    what += (what.empty() ? "" : ", ") + stored;
+    lines.push_back("store " + what + " over " + axes);
+  }
+  return lines;
+}
+
 std::string Compilation::whatFits() const {
-  std::string axes;
-  for (const MeshAxisSettings &axis : settings.mesh) {
-    bool splitsBatch = llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == facts.batchAxis; });
-    if (splitsBatch && !axis.storesOptimizer)
-      axes += (axes.empty() ? "" : ", ") + axis.name;
-  }
   std::vector<std::pair<std::string, std::string>> layouts = {{"", options.layout}}; // the line added, the layout
-  if (!axes.empty() && !options.oneRank) {
-    std::string line = "store optimizer over " + axes;
-    if (std::string text = layoutWith(sources, *train, line); !text.empty())
-      layouts.push_back({line, text});
-  }
+  if (!options.oneRank)
+    for (const std::string &line : storeLines())
+      if (std::string text = layoutWith(sources, *train, line); !text.empty())
+        layouts.push_back({line, text});
   int64_t samples = settings.batch / settings.batchRanks(facts.batchAxis);
   for (int64_t micro = settings.microBatches; micro <= samples; micro *= 2)
     for (const auto &[line, layout] : layouts) {
