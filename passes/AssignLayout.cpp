@@ -27,7 +27,9 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
     module->setAttr(dist::kMesh, mesh);
 
     Clauses clauses(module, mesh);
-    bool good = true;
+    bool good = cutSomething(*stores, mesh, clauses);
+    if (!good)
+      return signalPassFailure();
     SmallVector<std::pair<ech::VariableOp, dist::StateAttr>> stored;
     for (auto step : module.getOps<ech::StepOp>()) {
       Assign assign(module, mesh, *stores, clauses);
@@ -44,6 +46,33 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
       return signalPassFailure();
     for (auto [variable, state] : stored)
       variable.setTypeAttr(TypeAttr::get(cast<Tensor>(variable.getType()).withState(state)));
+  }
+
+  /// Whether each `store` line cuts a parameter over each of its mesh axes, of several ranks.
+  bool cutSomething(const Stores &stores, MeshAttr mesh, Clauses &clauses) {
+    auto params = llvm::make_filter_range(getOperation().getOps<ech::VariableOp>(), [](ech::VariableOp variable) {
+      return variable.getKind() == ech::VariableKind::Param;
+    });
+    bool good = true;
+    auto check = [&](StringRef what, ArrayRef<int> over, auto stateOf) {
+      for (int m : over) {
+        auto isCutOver = [&](ech::VariableOp param) {
+          const Hold hold = stateOf(cast<Tensor>(param.getType()))[m].hold;
+          return hold == Hold::Cut || hold == Hold::Flat;
+        };
+        if (mesh.sizeOf(m) == 1 || params.empty() || llvm::any_of(params, isCutOver))
+          continue;
+        good = false;
+        emitError(clauses.place(m, {}, getOperation().getLoc()))
+            << "store " << what << " over " << mesh.nameOf(m) << " cuts nothing: each parameter is split over "
+            << mesh.nameOf(m) << " already, or has one element; leave it out";
+      }
+    };
+    auto ofUpdate = [&](Tensor type) { return stores.ofUpdate(type, mesh); };
+    check("optimizer", stores.optimizer, ofUpdate);
+    check("gradients", stores.gradients, ofUpdate);
+    check("params", stores.params, [&](Tensor type) { return stores.ofParam(type, mesh); });
+    return good;
   }
 
   /// Without a mesh: one rank. A mesh axis of size 1 divides nothing.

@@ -190,7 +190,7 @@ void TrainResolver::store(const StoreClause &c) {
       continue;
     }
     for (MeshAxisSettings *axis : over)
-      if (!axis->stored.insert(what.text).second)
+      if (!axis->stored.emplace(what.text, c.range).second)
         error(Code::E0307, what.range,
               (what.text == "optimizer" ? "the optimizer is" : what.text + " are") + " stored over " +
                   quoted(axis->name) + " already");

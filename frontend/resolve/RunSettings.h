@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 namespace echelon::frontend {
 
@@ -21,7 +20,7 @@ struct MeshAxisSettings {
   std::string name;
   int64_t size = 1;
   std::vector<Entry> list;
-  std::set<std::string> stored; // of "optimizer", "gradients", "params" what is cut over it
+  std::map<std::string, SourceRange> stored; // of "optimizer", "gradients", "params" what is cut over it, by which line
   SourceRange range;
 };
 

@@ -58,7 +58,7 @@ bool TrainResolver::takeWorkers(const SyncClause &c, const Clause &clause, SyncS
                 "; name " + axis.name + " before " + inside + " in the mesh");
     if (!axis.stored.empty())
       error(Code::E0409, axis.range,
-            "store " + *axis.stored.begin() + " over " + axis.name +
+            "store " + axis.stored.begin()->first + " over " + axis.name +
                 " cuts what each worker needs whole; store over an axis inside of "
                 "the workers")
           .note(clause.range, axis.name + " is an axis of workers by this");

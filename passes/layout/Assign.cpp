@@ -1,6 +1,7 @@
 // The walk over a step: each operation takes its operands in the states that the list rule says.
 #include "passes/layout/Assign.h"
 #include "ir/run/Run.h"
+#include "passes/Moments.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
 
@@ -103,6 +104,8 @@ void Assign::labelUpdate(ech::StepOp step) {
       return;
     Tensor type = ech::tensor(write.getValue());
     StateAttr cut = updated(variable);
+    const bool isParam = variable.getKind() == ech::VariableKind::Param;
+    const ech::VariableOp parameter = isParam ? variable : variableOf(momentOf(variable).second);
     auto sameAxes = [&](Value v) {
       Tensor other = ech::tensor(v);
       return other.rank() == type.rank() && llvm::all_of(other.names(), [&](StringRef a) { return type.has(a); });
@@ -122,8 +125,8 @@ void Assign::labelUpdate(ech::StepOp step) {
       if (!isUpdate(def) || isHandedIn) {
         if (!isa_and_nonnull<ech::ReadOp>(def))
           gradientCut.try_emplace(x, cut);
-        if (variable.getKind() == ech::VariableKind::Param)
-          gradientOf.try_emplace(x, variable);
+        if (parameter)
+          gradientOf.try_emplace(x, parameter);
         if (auto each = isHandedIn ? def->getOperand(0).getDefiningOp<ech::PerWorkerOp>() : ech::PerWorkerOp();
             each && each.getApart()) { // what it is made of lies so, too
           if (!isFlat)

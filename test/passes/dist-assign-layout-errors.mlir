@@ -91,3 +91,12 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [embed padded]>} {
 // CHECK: error: store optimizer over dp: the mesh has no such axis
 module attributes {dist.mesh = #dist.mesh<tp = 2 [embed]>, dist.store = {optimizer = ["dp"]}} {
 }
+
+// -----
+
+// CHECK: error: store params over tp cuts nothing: each parameter is split over tp already, or has one element; leave it out
+// CHECK-NOT: store optimizer over dp
+module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [embed]>, dist.store = {optimizer = ["dp"], params = ["tp"]}} {
+  ech.variable param @w : !ech.tensor<[embed=4], f32> = constant(0.0, 0.0)
+  ech.variable param @one : !ech.tensor<[], f32> = constant(0.0, 0.0)
+}

@@ -99,7 +99,7 @@ testing::AssertionResult equal(ModuleOp module, const Feed &feed, const Outcome 
   std::string said;
   OwningOpRef<ModuleOp> laid = layOut(module, layout, said);
   if (!laid) {
-    if (refused && said.find("cannot split") != std::string::npos) {
+    if (refused && (StringRef(said).contains("cannot split") || StringRef(said).contains("cuts nothing"))) {
       *refused = true;
       return testing::AssertionSuccess();
     }
@@ -273,7 +273,7 @@ TEST(Layout, RecurrenceEqualsOneRank) {
                                                   {{{"tp", 2, {"hidden"}}}, {}},
                                                   {{{"tp", 2, {"other"}}}, {}},
                                                   {{{"tp", 3, {"hidden", "other"}}}, {}},
-                                                  {{{"dp", 2, {"batch"}}, {"tp", 2, {"hidden"}}}, {"dp", "tp"}}})
+                                                  {{{"dp", 2, {"batch"}}, {"tp", 2, {"hidden"}}}, {"dp"}}})
     EXPECT_TRUE(model.equals(layout));
 }
 

@@ -73,10 +73,10 @@ void Compilation::annotateLayout(mlir::Builder &b) {
     axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
     if (settings.isWorkerAxis(axis.name))
       places.push_back(b.getNamedAttr(axis.name + ".sync", location(settings.sync->range)));
-    for (const std::string &what : axis.stored)
+    for (const auto &[what, range] : axis.stored)
       stores[what].push_back(axis.name);
     if (!axis.stored.empty())
-      places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.range)));
+      places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.stored.begin()->second)));
   }
   if (axes.empty()) // one rank: a mesh of one, which nothing is split over
     axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({})});

@@ -1,4 +1,4 @@
-# ends.py same A B: two logs row by row, but for times; with `averages`, where A has no average, the rows of A are those of
+# ends.py same A B: two logs row by row, but for times; near A B: numbers to 1e-9; with `averages`, where A has no average, the rows of A are those of
 # B's average and of its last parameters alike. ends.py cost LOG: the last row's cost is its time's at 3600 $ an hour.
 # ends.py skipped LOG: the steps that were skipped.
 import json
@@ -22,6 +22,13 @@ what = sys.argv[1]
 if what == "same":
     first, second = rows(sys.argv[2]), rows(sys.argv[3])
     assert first == second, (first, second)
+elif what == "near":
+    first, second = rows(sys.argv[2]), rows(sys.argv[3])
+    assert len(first) == len(second) and first
+    for one, other in zip(first, second):
+        assert one.keys() == other.keys(), (one, other)
+        for name in one:
+            assert abs(one[name] - other[name]) <= 1e-9 * abs(one[name]), (name, one, other)
 elif what == "averages":
     first, second = rows(sys.argv[2]), rows(sys.argv[3])
     last = [without(row, "eval") for row in second if row.get("eval") == "last"]
