@@ -68,11 +68,26 @@ std::string Clauses::stored(int m) const {
       text += (text.empty() ? "" : ", ") + what.str();
   return text;
 }
+/// All that the clauses split over a mesh axis.
+std::string Clauses::splits(int m) const {
+  if (mesh.getAxes()[m].list.empty())
+    return "over " + mesh.nameOf(m).str();
+  std::string names;
+  for (auto name : mesh.getAxes()[m].list.getAsRange<StringAttr>())
+    if (isWritten(m, name))
+      names += (names.empty() ? "" : ", ") + name.str();
+  return names.empty()
+             ? ofWorkers(m)
+             : withPlace("split " + names + " over " + mesh.nameOf(m).str(),
+                         place(m, cast<StringAttr>(mesh.getAxes()[m].list[0]), UnknownLoc::get(mesh.getContext())));
+}
 std::string Clauses::text(int m, StringAttr axis) const {
   const bool split = axis && mesh.place(m, axis) >= 0;
   const std::string text = split ? "split " + axis.str() : "store " + stored(m);
   if (split && !isWritten(m, axis))
     return ofWorkers(m);
+  if (!split && stored(m).empty()) // an axis that was split by another name
+    return splits(m);
   return withPlace(text + " over " + mesh.nameOf(m).str(),
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
 }
@@ -90,19 +105,8 @@ std::string Clauses::why(StateAttr from, StateAttr to, StringRef use) const {
     std::string clause;
     if (axis || cut)
       clause = this->text(m, axis);
-    else if (mesh.getAxes()[m].list.empty())
-      clause = "over " + mesh.nameOf(m).str();
-    else { // a sum: some axis of the list was summed away
-      std::string names;
-      for (auto name : mesh.getAxes()[m].list.getAsRange<StringAttr>())
-        if (isWritten(m, name))
-          names += (names.empty() ? "" : ", ") + name.str();
-      clause =
-          names.empty()
-              ? ofWorkers(m)
-              : withPlace("split " + names + " over " + mesh.nameOf(m).str(),
-                          place(m, cast<StringAttr>(mesh.getAxes()[m].list[0]), UnknownLoc::get(mesh.getContext())));
-    }
+    else // a sum: some axis of the list was summed away
+      clause = splits(m);
     if (text.find(clause) == std::string::npos)
       text += (text.empty() ? "" : ", ") + clause;
   }

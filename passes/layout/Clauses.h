@@ -10,6 +10,7 @@ public:
 
   /// "split seq over tp (gpt.ech:40)"; without an axis "store optimizer over dp (gpt.ech:41)".
   std::string stored(int m) const;
+  std::string splits(int m) const;
   std::string text(int m, mlir::StringAttr axis) const;
   /// Where the clause stands; `otherwise` where that is not known.
   mlir::Location place(int m, mlir::StringAttr axis, mlir::Location otherwise) const;

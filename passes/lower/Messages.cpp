@@ -245,6 +245,10 @@ void Message::pack(Row &row) {
 /// written there.
 void Message::gather(Row &row, bool starts) {
   bool single = row.members.size() == 1;
+  if (!single && kind == "all_gather" && !starts) // each is called by its value, not after who reads it
+    for (size_t v : row.members)
+      if (const std::string name = nameOf(values[v]); !name.empty())
+        l.places.insert({op->getResult(v), named(name + "_gathered")});
   if (single)
     row.in = l.dense(values[row.members[0]]);
   else

@@ -421,9 +421,9 @@ void forward(Rank &r) {
 #pragma GCC ivdep
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
-    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): relabel
     all_gather_inner(r, r.group(0), act.attn_all_gather[d], k, batch, 3 * head * key, "sort_digits.ech:31");
-    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): relabel
     all_gather_inner(r, r.group(0), act.decoder_attn_all_gather[d], v, batch, 3 * head * key, "sort_digits.ech:31");
     const int64_t dst_minus_dst2 = r.coordinate(0) * 3;
     // nn.ech:94 at sort_digits.ech:31  a = attention(q, k[seq -> past], v[seq -> past], over = past, key = key, causal
@@ -1660,10 +1660,10 @@ void evaluate_batch(Rank &r) {
       for (int64_t j = 0; j < head * key; ++j)
         v[i * head * key + j] = v[i * head * key + j] + p.attn_bv[d][j];
     float *k_gathered = r.work<float>(0); // [batch, dst2, head, key]
-    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): relabel
     all_gather_inner(r, r.group(0), k_gathered, k, batch, 3 * head * key, "sort_digits.ech:31");
     float *v_gathered = r.work<float>(196608); // [batch, dst2, head, key]
-    // 4 ranks, 0.20 MB: store optimizer over cp: relabel
+    // 4 ranks, 0.20 MB: split src2, dst, embed over cp (layouts.ech:62): relabel
     all_gather_inner(r, r.group(0), v_gathered, v, batch, 3 * head * key, "sort_digits.ech:31");
     float *a = r.work<float>(442368); // [batch, dst, head, key]
     float *attention_max = r.work<float>(835584); // [batch, head, dst]
@@ -1979,7 +1979,7 @@ Program describe() {
       "     2 x all_gather     over cp               256 bytes  split embed over cp (layouts.ech:62): mul (sort_digits.ech:31)\n"
       "     4 x all_gather     over cp               256 bytes  split embed over cp (layouts.ech:62): add (sort_digits.ech:31)\n"
       "     8 x all_gather     over cp             16384 bytes  split embed over cp (layouts.ech:62): dot (sort_digits.ech:31)\n"
-      "     4 x all_gather     over cp            196608 bytes  store optimizer over cp: relabel (sort_digits.ech:31)\n"
+      "     4 x all_gather     over cp            196608 bytes  split src2, dst, embed over cp (layouts.ech:62): relabel (sort_digits.ech:31)\n"
       "     2 x all_gather     over cp               256 bytes  split embed over cp (layouts.ech:62): mul (sort_digits.ech:32)\n"
       "     4 x all_gather     over cp               256 bytes  split embed over cp (layouts.ech:62): add (sort_digits.ech:32)\n"
       "     4 x all_gather     over cp             16384 bytes  split embed over cp (layouts.ech:62): dot (sort_digits.ech:32)\n"
