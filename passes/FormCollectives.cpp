@@ -79,11 +79,32 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
     return message.getResult(0);
   }
 
+  /// An all_reduce that is to be hierarchical, in three steps: each rank of the inner group sums up a part of its own,
+  /// the parts are summed over the outer mesh axes, and gathered again. So between machines goes one part of it.
+  SmallVector<Step> inHierarchy(Tensor type, dist::StateAttr from, const Step &step) {
+    if (step.kind != "all_reduce" || !dist::isHierarchical(getOperation(), step.over))
+      return {step};
+    const int inner = step.over.back();
+    const dist::StateAttr parts = from.with(inner, Hold::Flat);
+    SmallVector<Step> scatter = stepsOf(type, from, parts, mesh);
+    if (type.count() < mesh.sizeOf(inner) || scatter.size() != 1) // a number, or what is cut flat inside
+      return {step};
+    SmallVector<int> outer(step.over);
+    outer.pop_back();
+    dist::StateAttr summed = parts;
+    for (int m : outer)
+      summed = summed.with(m, Hold::Whole);
+    return {scatter.front(), {"all_reduce", outer, summed}, {"all_gather", {inner}, step.to}};
+  }
+
   Value formSteps(dist::ConvertOp op) {
     OpBuilder builder(op);
     Value value = op.getValue();
     Tensor type = ech::tensor(value);
-    for (const Step &step : stepsOf(type, dist::stateOf(value), dist::stateOf(op.getResult()), mesh)) {
+    SmallVector<Step> steps;
+    for (const Step &step : stepsOf(type, dist::stateOf(value), dist::stateOf(op.getResult()), mesh))
+      llvm::append_range(steps, inHierarchy(type, steps.empty() ? dist::stateOf(value) : steps.back().to, step));
+    for (const Step &step : steps) {
       SmallVector<StringRef> names;
       for (int m : step.over)
         names.push_back(mesh.nameOf(m));

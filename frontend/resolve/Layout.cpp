@@ -212,8 +212,11 @@ void TrainResolver::collective(const CollectiveClause &c) {
   std::vector<MeshAxisSettings *> over = meshAxes(c.over);
   if (!known || over.empty())
     return;
-  if (c.with.name.text == "hierarchical") {
-    notBuilt(c.range, "collective with hierarchical", "ring, tree, butterfly, one_to_all and native are");
+  if (c.with.name.text == "hierarchical" && (c.what.text != "all_reduce" || over.size() < 2)) {
+    error(Code::E0409, c.range,
+          "hierarchical is a way of an all_reduce over two mesh axes or more, the last of them inside of a machine, as "
+          "in "
+          "collective all_reduce over (pod, dp) with hierarchical");
     return;
   }
   CollectiveSettings out{c.what.text, {}, c.with.name.text, c.range};

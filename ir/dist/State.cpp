@@ -182,7 +182,7 @@ bool echelon::dist::isLegal(StringRef kind, const Entry &from, const Entry &to) 
   return false;
 }
 
-StringRef echelon::dist::algorithmOf(ModuleOp module, StringRef kind, ArrayRef<int> over) {
+static StringRef algorithmSaid(ModuleOp module, StringRef kind, ArrayRef<int> over) {
   MeshAttr mesh = meshOf(module);
   if (auto clauses = module->getAttrOfType<ArrayAttr>(kAlgorithms))
     for (auto clause : clauses.getAsRange<DictionaryAttr>()) {
@@ -193,4 +193,12 @@ StringRef echelon::dist::algorithmOf(ModuleOp module, StringRef kind, ArrayRef<i
         return algorithm.getValue();
     }
   return "auto";
+}
+static constexpr StringLiteral kHierarchical = "hierarchical";
+StringRef echelon::dist::algorithmOf(ModuleOp module, StringRef kind, ArrayRef<int> over) {
+  const StringRef said = algorithmSaid(module, kind, over);
+  return said == kHierarchical ? "auto" : said;
+}
+bool echelon::dist::isHierarchical(ModuleOp module, ArrayRef<int> over) {
+  return algorithmSaid(module, "all_reduce", over) == kHierarchical;
 }

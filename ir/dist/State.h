@@ -53,8 +53,11 @@ mlir::LogicalResult checkState(Tensor type, StateAttr state, MeshAttr mesh,
 /// "all_gather", "exchange", "broadcast", "all_reduce max", "all_reduce min", "collect").
 bool isLegal(llvm::StringRef kind, const Entry &from, const Entry &to);
 
-/// What a `collective` clause of the module says of this kind over exactly these mesh axes; "auto" where none does.
+/// What a `collective` clause of the module says of this kind over exactly these mesh axes; "auto" where none does, and
+/// where it says hierarchical, of what is not in three messages.
 llvm::StringRef algorithmOf(mlir::ModuleOp module, llvm::StringRef kind, llvm::ArrayRef<int> over);
+/// Whether one says that an all_reduce over exactly these mesh axes is hierarchical.
+bool isHierarchical(mlir::ModuleOp module, llvm::ArrayRef<int> over);
 
 /// "split batch", "sum", …
 std::string spell(const Entry &entry);

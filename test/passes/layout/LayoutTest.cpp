@@ -22,6 +22,7 @@ struct MeshLine {
 struct Layout {
   std::vector<MeshLine> mesh;
   std::vector<std::string> optimizer = {}, gradients = {}, params = {}; // mesh axes that store these
+  std::vector<std::string> hierarchical = {};                           // an all_reduce over these is
 
   using Stores = std::vector<std::pair<const char *, const std::vector<std::string> *>>;
   Stores stores() const { return {{"optimizer", &optimizer}, {"gradients", &gradients}, {"params", &params}}; }
@@ -60,6 +61,13 @@ struct Layout {
       stores.push_back(
           builder.getNamedAttr(what, builder.getStrArrayAttr(SmallVector<StringRef>(over->begin(), over->end()))));
     module->setAttr(dist::kStore, builder.getDictionaryAttr(stores));
+    SmallVector<StringRef> over(hierarchical.begin(), hierarchical.end());
+    if (!over.empty())
+      module->setAttr(dist::kAlgorithms,
+                      builder.getArrayAttr(builder.getDictionaryAttr(
+                          {builder.getNamedAttr("op", builder.getStringAttr("all_reduce")),
+                           builder.getNamedAttr("over", builder.getStrArrayAttr(over)),
+                           builder.getNamedAttr("algorithm", builder.getStringAttr("hierarchical"))})));
   }
 };
 
@@ -215,6 +223,22 @@ TEST(Layout, GptStoredInPartsEqualsOneRank) {
     const bool divides = llvm::none_of(layout.mesh, [](const MeshLine &m) { return m.size == 8 || m.size == 3; });
     EXPECT_TRUE(!divides || inMicroBatches.equals(layout)); // 4 samples each
   }
+}
+
+// An all_reduce over machines and within them: scattered within, summed between, gathered within. Numbers go at once.
+TEST(Layout, HierarchicalEqualsOneRank) {
+  Case gpt(test::gpt(2));
+  const std::vector<MeshLine> mesh{{"pod", 2, {"batch"}}, {"dp", 2, {"batch"}}};
+  std::map<std::string, int64_t> messages;
+  EXPECT_TRUE(equal(*gpt.module, gpt.feed, gpt.one, {mesh, {}, {}, {}, {"pod", "dp"}}, nullptr, &messages));
+  EXPECT_EQ(messages["reduce_scatter dp"], 1); // all gradients together
+  EXPECT_EQ(messages["all_reduce pod"], 1);
+  EXPECT_EQ(messages["all_gather dp"], 1);
+  EXPECT_EQ(messages["all_reduce pod+dp"], 1); // loss and metric
+  const std::vector<std::string> dp{"dp"};
+  EXPECT_TRUE(gpt.equals({{{"pod", 3, {"batch padded"}}, {"dp", 2, {"batch padded"}}}, {}, {}, {}, {"pod", "dp"}}));
+  EXPECT_TRUE(gpt.equals({{{"pod", 2, {"batch"}}, {"dp", 2, {"batch"}}, {"tp", 2, kSeq}}, dp, dp, dp, {"pod", "dp"}}));
+  EXPECT_TRUE(gpt.equals({{{"dp", 2, {"batch"}}, {"a", 2, {"embed"}}, {"b", 2, {"ff"}}}, {}, {}, {}, {"a", "b"}}));
 }
 
 // What list_rule's proof counts: 6 all-gathers and 4 reduce-scatters a layer over tp, 3 and 2 for embedding and logits;
