@@ -212,8 +212,8 @@ void Tables::choices() {
       over.push_back(mesh.index(name));
     llvm::sort(over); // as groups have them
     const auto *group = llvm::find(groups, Attribute(DenseI64ArrayAttr::get(module.getContext(), over)));
-    if (group == groups.end())
-      continue;
+    if (group == groups.end() || clause.getAs<StringAttr>("algorithm") == dist::kHierarchical)
+      continue; // in three messages
     const StringRef kind = clause.getAs<StringAttr>("op").getValue();
     os << "  p.choices.push_back({Collective::" << llvm::convertToCamelFromSnakeCase(kind, true) << ", "
        << group - groups.begin() << ", Algorithm::" << clause.getAs<StringAttr>("algorithm").getValue() << "});\n";

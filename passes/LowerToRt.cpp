@@ -76,6 +76,11 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
         if (op.getMesh() == ArrayRef(over))
           kinds.insert(op.getKind());
       });
+      if (clause.getAs<StringAttr>("algorithm") == dist::kHierarchical) // what stands for it
+        module.walk([&](rt::CollectiveOp op) {
+          if (op.getMesh() == ArrayRef(over).take_back() && op.getKind() == "reduce_scatter")
+            kinds.insert(kind);
+        });
       if (!kinds.count(kind)) {
         const std::string names = mesh.names(SmallVector<int>(over.begin(), over.end()));
         auto error = emitError(place);

@@ -47,6 +47,9 @@ inline constexpr llvm::StringLiteral kLines = "dist.lines";
 inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";
 /// `collective` clauses: [{op = "all_reduce", over = ["dp"], algorithm = "ring"}].
 inline constexpr llvm::StringLiteral kAlgorithms = "dist.algorithms";
+/// The algorithm of these that passes make of other messages: scattered over the last mesh axis, summed over the others,
+/// gathered.
+inline constexpr llvm::StringLiteral kHierarchical = "hierarchical";
 
 /// On an ech operation divided along an axis that it works along inside (softmax, norms, argmax, …): the mesh axes
 /// over which it communicates, until dist-split-inside makes messages of it. `ech.why` is its reason.

@@ -194,7 +194,6 @@ static StringRef algorithmSaid(ModuleOp module, StringRef kind, ArrayRef<int> ov
     }
   return "auto";
 }
-static constexpr StringLiteral kHierarchical = "hierarchical";
 StringRef echelon::dist::algorithmOf(ModuleOp module, StringRef kind, ArrayRef<int> over) {
   const StringRef said = algorithmSaid(module, kind, over);
   return said == kHierarchical ? "auto" : said;

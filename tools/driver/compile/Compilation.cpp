@@ -133,7 +133,7 @@ bool Compilation::resolveBlock() {
 void Compilation::checkAlgorithms() {
   for (const frontend::CollectiveSettings &c : settings.collectives) {
     const bool isSent = c.kind == "all_to_all"; // by sends and receives
-    const bool isKnown = c.algorithm == "native" || (c.algorithm == "ring" && !isSent) ||
+    const bool isKnown = c.algorithm == "native" || c.algorithm == dist::kHierarchical || (c.algorithm == "ring" && !isSent) ||
                          (c.algorithm == "tree" && c.kind == "all_reduce");
     if (!isKnown)
       settings.notBuilt.push_back({c.range, "collective " + c.kind + " with " + c.algorithm + " on a GPU",
