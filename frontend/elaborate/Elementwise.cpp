@@ -231,6 +231,8 @@ Val builtin::maximum(Elaborator &elab, const CallExpr &call, const Args &args) {
   if (!args["y"] && args.lifted)
     return elab.poison(Code::E0205, call.range,
                        "outer(…) pairs two values, as in outer(" + name + "(a, b)), and this is " + name + " of one");
+  if (!args["y"] && elab.read.isInSize())
+    return elab.poison(Code::E0208, call.range, "in a size, " + name + " is of two numbers: " + name + "(a, b)");
   if (!args["y"])
     return builtin::reduction(elab, call, args);
   if (args["over"] || args["where"])

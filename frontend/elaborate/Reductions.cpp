@@ -1,4 +1,4 @@
-// Contractions, reductions over axes, and statistics.
+// Contractions and reductions over axes.
 #include "frontend/elaborate/Reductions.h"
 #include "frontend/elaborate/AxisRules.h"
 #include "frontend/elaborate/Elaborator.h"
@@ -48,22 +48,6 @@ Val builtin::dot(Elaborator &elab, const CallExpr &call, const Args &args) {
   Value product = elab.build.dot(a->value, b->value, refs(*over));
   elab.remembered.products[product.getDefiningOp()] = elab.scopes.usersPlace(call.range);
   return elab.tensor(product, a->made && b->made, call.range);
-}
-
-Val builtin::count(Elaborator &elab, const CallExpr &call, const Args &args) {
-  auto x = elab.read.anyTensor(elab.eval(*args["x"]), call.range);
-  if (!x)
-    return Val::poison();
-  auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
-  auto local = elab.read.flag(args["local"], false, "local");
-  if (!over || !local || !requireAxes(elab, x->type(), *over, call.range, "the value"))
-    return Val::poison();
-  Value count = elab.build.count(refs(*over), x->type());
-  if (!args["over"])
-    noteOverAll(elab, call, x->type(), count);
-  if (*local)
-    count.getDefiningOp()->setAttr(ech::kLocal, elab.build.builder.getUnitAttr());
-  return elab.tensor(count, true, call.range);
 }
 
 /// `where = mask`, which meets the value as in an element-wise operation; the value gets its axes, too. Null where all
@@ -192,6 +176,16 @@ Value echelon::frontend::exponentialOf(ech::Build &build, const std::string &nam
   return any ? build.select(name == "softmax" ? mask : any, result, zero) : result;
 }
 
+/// Between which numbers running sums of n integers lie; nothing where the values are no integers, or a sum may leave
+/// what an integer holds.
+static std::optional<Interval> rangeOfRunningSum(const Val &x, int64_t n) {
+  if (!x.isTensor() || !x.range || !x.type().getElement().isInteger(32))
+    return std::nullopt;
+  const Interval all{std::min(x.range->low, x.range->low * n), std::max(x.range->high, x.range->high * n)};
+  constexpr int64_t limit = int64_t(1) << 31;
+  return all.low >= -limit && all.high < limit ? std::optional(all) : std::nullopt;
+}
+
 Val builtin::reduction(Elaborator &elab, const CallExpr &call, const Args &args) {
   const std::string &name = call.callee.parts[0].text;
   Val raw = elab.eval(*args["x"]);
@@ -239,8 +233,17 @@ Val builtin::reduction(Elaborator &elab, const CallExpr &call, const Args &args)
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (name == "sum")
     return done(elab.build.sum(masked(0), names));
-  if (name == "cumsum")
-    return done(elab.build.cumsum(masked(0), names[0]));
+  if (name == "cumsum") {
+    auto range = rangeOfRunningSum(raw, x->type().sizeOf(names[0]));
+    if (!range)
+      return done(elab.build.cumsum(masked(0), names[0]));
+    Value whole = raw.value;
+    if (*mask) {
+      whole = elab.build.select(*mask, whole, elab.read.constant(Val::known(Number::whole(0)), true, at));
+      range = Interval{std::min<int64_t>(0, range->low), std::max<int64_t>(0, range->high)};
+    }
+    return done(elab.build.cumsum(whole, names[0]), range);
+  }
   if (name == "mean")
     return done(meanOf(elab.build, x->value, *mask, names));
   if (name == "argmax")
@@ -369,30 +372,4 @@ Val builtin::top(Elaborator &elab, const CallExpr &call, const Args &args) {
     return elab.poison(Code::E0203, args["into"]->range,
                        "the value has an axis " + elab.scopes.written(into->name) + " already");
   return elab.tensor(elab.build.top(x->value, over->name, into->name, *k), false, call.range, Interval{0, n - 1});
-}
-
-Val builtin::normalize(Elaborator &elab, const CallExpr &call, const Args &args) {
-  const std::string &name = call.callee.parts[0].text;
-  auto x = elab.read.realTensor(*args["x"], "normalize");
-  if (!x)
-    return Val::poison();
-  auto over = elab.read.axes(args["over"], x->type().getAxes(), "`over`");
-  auto rms = elab.read.flag(args["rms"], false, "rms"), local = elab.read.flag(args["local"], false, "local");
-  if (!over || !rms || !local || !requireAxes(elab, x->type(), *over, args["over"]->range, "the value"))
-    return Val::poison();
-  if (over->empty())
-    return elab.poison(Code::E0225, args["over"]->range, "statistics are taken over at least one axis");
-  // Asked for several results of the same statistics, one operation gives them.
-  std::string key = (*rms ? "rms" : "") + std::string(*local ? " local" : "");
-  for (StringAttr axis : *over)
-    key += " " + axis.str();
-  ech::NormalizeOp &op =
-      elab.remembered.statistics[{x->value.getAsOpaquePointer(), elab.build.builder.getInsertionBlock(), key}];
-  if (!op) {
-    op = elab.build.normalize(x->value, refs(*over), *rms);
-    if (*local)
-      op->setAttr(ech::kLocal, elab.build.builder.getUnitAttr());
-  }
-  Value v = name == "normalize" ? op.getResult() : name == "normalize_mean" ? op.getMean() : op.getVariance();
-  return elab.tensor(v, false, call.range);
 }

@@ -402,13 +402,17 @@ model M(width = 10) {
   axis a = ceil(width / 4)
   axis b = 0.1 * width * 3
   axis c = 2 ^ 3 - size(a)
-  input x[batch, a, b, c] : float
+  axis d = min(ceil(width / 4), size(c))
+  axis e = max(0.1 * width * 3, min(2.5, 7 / 2))
+  input x[batch, a, b, c, d, e] : float
   loss mean(x)
 }
 )");
   EXPECT_EQ(facts.axis("a")->size, 3);
   EXPECT_EQ(facts.axis("b")->size, 3);
   EXPECT_EQ(facts.axis("c")->size, 5);
+  EXPECT_EQ(facts.axis("d")->size, 3);
+  EXPECT_EQ(facts.axis("e")->size, 3);
 }
 
 } // namespace
