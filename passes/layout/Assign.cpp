@@ -244,6 +244,7 @@ void Assign::ordinary(Operation *op) {
       for (StateAttr &state : states)
         state = state ? withoutCuts(state) : state;
     decision = decide(op, states, mesh, updateCut.lookup(op));
+    clauses.warnOfGathers(op, states, decision);
   }
   StateAttr cut = updateCut.lookup(op);
   for (OpOperand &operand : op->getOpOperands()) {

@@ -2,6 +2,7 @@
 #include "passes/layout/Clauses.h"
 #include "ir/ech/SourcePlace.h"
 #include "passes/Passes.h"
+#include "passes/Phase.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -97,9 +98,10 @@ std::string Clauses::why(StateAttr from, StateAttr to, StringRef use) const {
   for (int m = 0; m < mesh.size(); ++m) {
     if (from[m] == to[m])
       continue;
-    StringAttr axis = from[m].hold == Hold::Split ? from[m].axis
-                      : to[m].hold == Hold::Split ? to[m].axis
-                                                  : StringAttr();
+    auto isListed = [&](const Entry &entry) {
+      return entry.hold == Hold::Split && mesh.place(m, entry.axis) >= 0; // a rename may have split what is not
+    };
+    StringAttr axis = isListed(from[m]) ? from[m].axis : isListed(to[m]) ? to[m].axis : StringAttr();
     bool cut =
         from[m].hold == Hold::Cut || from[m].hold == Hold::Flat || to[m].hold == Hold::Cut || to[m].hold == Hold::Flat;
     std::string clause;
@@ -159,4 +161,38 @@ bool Clauses::complain(Tensor type, StateAttr state, Operation *user) {
   if (!found)
     user->emitError() << "internal error: the state of " << nameInSource(user) << " is not legal, please report";
   return true;
+}
+
+/// The path of the parameter that x is, in another type or at an index of its repeats; empty of other values.
+static StringRef parameterPath(Value x) {
+  if (auto argument = dyn_cast<BlockArgument>(x)) {
+    auto loop = dyn_cast<ech::RepeatOp>(argument.getOwner()->getParentOp());
+    const unsigned number = argument.getArgNumber(), carried = loop ? loop.getCarried().size() : 0;
+    return loop && number >= carried ? parameterPath(loop.getSlices()[number - carried]) : StringRef();
+  }
+  if (auto cast = x.getDefiningOp<ech::MapOp>(); cast && cast.getFunction() == ech::Function::Cast)
+    return parameterPath(cast.getOperands()[0]);
+  auto read = x.getDefiningOp<ech::ReadOp>();
+  auto variable = read ? SymbolTable::lookupNearestSymbolFrom<ech::VariableOp>(read, read.getSourceAttr()) : nullptr;
+  return variable && variable.getKind() == ech::VariableKind::Param ? variable.getSymName() : StringRef();
+}
+
+void Clauses::warnOfGathers(Operation *op, ArrayRef<StateAttr> now, const Decision &decision) {
+  if (phaseOf(op) != "forward")
+    return;
+  for (auto [operand, state, taken] : llvm::zip(op->getOperands(), now, decision.operands))
+    for (int m = 0; m < mesh.size(); ++m) {
+      const bool isGathered = state && state[m].hold == Hold::Split && taken[m].hold == Hold::Whole;
+      if (!isGathered || !decision.divided[m] || decision.divided[m] != ech::batchAxisOf(module))
+        continue;
+      const StringAttr axis = state[m].axis;
+      const StringRef path = parameterPath(operand);
+      if (path.empty() || !isWritten(m, axis) || !gathered.insert({m, axis}).second)
+        continue;
+      const std::string batch = decision.divided[m].str(), name = axis.str(), over = mesh.nameOf(m).str();
+      emitWarning(place(m, axis, op->getLoc()))
+          << "E0603: " << over << " splits " << batch << " before " << name << ", so that " << path << ", split along "
+          << name << ", is gathered for each use; with " << name << " first, as in `split " << name << ", " << batch
+          << " over " << over << "`, samples go to where it is";
+    }
 }

@@ -23,6 +23,9 @@ public:
   /// "cannot split ff = 6 over tp = 4; pad ff to 8, or use tp = 3 or 6" at the clause, once an axis and mesh axis.
   /// False where the state is legal.
   bool complain(Tensor type, StateAttr state, mlir::Operation *user);
+  /// Warns, at the clause, of a parameter that is split and gathered for each use, because its mesh axis lists samples
+  /// before the parameter's axis; once an axis and mesh axis. `now`: the states of the operands.
+  void warnOfGathers(mlir::Operation *op, llvm::ArrayRef<StateAttr> now, const Decision &decision);
 
 private:
   /// Whether a clause of the spec lists the axis: passes list others.
@@ -32,7 +35,7 @@ private:
 
   mlir::ModuleOp module;
   MeshAttr mesh;
-  llvm::SmallDenseSet<std::pair<int, mlir::StringAttr>> told;
+  llvm::SmallDenseSet<std::pair<int, mlir::StringAttr>> told, gathered;
 };
 
 /// "dot (gpt.ech:12)".
