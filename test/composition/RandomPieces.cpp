@@ -152,6 +152,10 @@ axis ff$n = $s
 x = x + $c * unit$n(x, $F, ff$n, deep = {|true||false|}) as own$n)",
     R"(axis ff$n = $s
 x = x + $c * {|nn.mlp||nn.swiglu|}(x, $F, ff$n) as mlp$n)",
+    // experts
+    R"(axis ff$n = $s
+axis ex$n = {|2||4||3|}
+x = x + $c * nn.moe({|x||nn.layernorm(x, $F)|}, $F, ff$n, ex$n, $P, top = {|1||2|}, capacity = {|0.5||1||1.25|}) as moe$n)",
     // losses
     R"(loss extra$n = 0.05 * mean({|x ^ 2||abs(x)||log_softmax(x, over = $F) * -0.1|}{| ||, where = keep||, where = mark > 1|})
 metric most$n = {|mean(x)||sum(x)||mean(x, where = keep) ^ 2||tanh(mean(x))||mean(x, where = x > 0.1)|})",

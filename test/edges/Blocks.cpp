@@ -88,17 +88,18 @@ Reals groupedBlock(Values &v, const std::string &path, bool causal, bool rope) {
 
 /// The mixture of experts: where each position goes, how much of it, and what becomes of it there.
 class Mixture {
-  static constexpr int64_t kTop = 2, kSlots = 3; // ceil(1.25 * kTop * kSeq / kExperts)
+  static constexpr int64_t kTop = 2;
   Values &v;
+  int64_t experts, slots;
   std::vector<Reals> shares;                // of each position
   std::vector<std::vector<int64_t>> chosen; // of each position
 
 public:
-  explicit Mixture(Values &v) : v(v) {
-    const Reals scores = linear(v.real("x"), kEmbed, v.param("m.router"), kExperts);
+  Mixture(Values &v, int64_t experts, int64_t slots) : v(v), experts(experts), slots(slots) {
+    const Reals scores = linear(v.real("x"), kEmbed, v.param("m.router"), experts);
     for (int64_t p = 0; p < v.rows * kSeq; ++p) {
-      shares.push_back(softmax(Reals(scores.begin() + p * kExperts, scores.begin() + (p + 1) * kExperts)));
-      std::vector<int64_t> order(kExperts);
+      shares.push_back(softmax(Reals(scores.begin() + p * experts, scores.begin() + (p + 1) * experts)));
+      std::vector<int64_t> order(experts);
       std::iota(order.begin(), order.end(), 0);
       std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
         const Wide x = shares[p][a].value(), y = shares[p][b].value();
@@ -123,43 +124,48 @@ public:
   }
   Reals y() const {
     Reals all;
-    std::vector<int64_t> taken(kExperts);
+    std::vector<int64_t> taken(experts);
     for (int64_t p = 0; p < v.rows * kSeq; ++p) {
       if (p % kSeq == 0)
-        taken.assign(kExperts, 0);
+        taken.assign(experts, 0);
       Reals both;
       for (int64_t e : chosen[p])
         both.push_back(shares[p][e]);
       const Real total = sum(both);
-      // summed over slots of all experts, most of which hold nothing
-      Reals weights(kExperts * kSlots, Real(0));
-      std::vector<Reals> made(kEmbed, Reals(kExperts * kSlots, Real(0)));
-      for (int64_t e : chosen[p])
-        if (const int64_t slot = taken[e]++; slot < kSlots) {
-          weights[e * kSlots + slot] = shares[p][e] / total;
+      // an expert that has no room left adds 0
+      Reals weights(kTop, Real(0));
+      std::vector<Reals> made(kEmbed, Reals(kTop, Real(0)));
+      for (int64_t c = 0; c < kTop; ++c)
+        if (const int64_t e = chosen[p][c]; taken[e]++ < slots) {
+          weights[c] = shares[p][e] / total;
           const Reals of = expert(p, e);
           for (int64_t i = 0; i < kEmbed; ++i)
-            made[i][e * kSlots + slot] = of[i];
+            made[i][c] = of[i];
         }
       for (int64_t i = 0; i < kEmbed; ++i)
         all.push_back(dot(made[i], weights));
     }
     return all;
   }
-  /// 0.01 experts * the sum over experts of how often each is chosen times its mean share.
+  /// The mean over samples of 0.01 experts * the sum over experts of how often each is chosen times its mean share.
   Real balance() const {
-    Reals terms;
-    for (int64_t e = 0; e < kExperts; ++e) {
-      Reals of;
-      Wide wanted = 0;
-      for (size_t p = 0; p < shares.size(); ++p) {
-        of.push_back(shares[p][e]);
-        wanted += std::count(chosen[p].begin(), chosen[p].end(), e);
+    Reals samples;
+    for (int64_t first = 0; first < v.rows * kSeq; first += kSeq) {
+      Reals terms;
+      for (int64_t e = 0; e < experts; ++e) {
+        Reals of;
+        Wide wanted = 0;
+        for (int64_t p = first; p < first + kSeq; ++p) {
+          of.push_back(shares[p][e]);
+          wanted += std::count(chosen[p].begin(), chosen[p].end(), e);
+        }
+        const Wide often = wanted / kSeq;
+        terms.push_back(sum(of) / Real(kSeq) * Real::result(often, 2 * u * often, {}));
       }
-      const Wide positions = shares.size(), often = wanted / positions / kTop;
-      terms.push_back(sum(of) / Real(positions) * Real::result(often, 3 * u * often, {}));
+      samples.push_back(sum(terms));
     }
-    return sum(terms) * Real::result(0.01L * kExperts, 0.01L * kExperts * 2 * u, {});
+    const Wide factor = 0.01L * experts / kTop;
+    return sum(samples) / Real(v.rows) * Real::result(factor, factor * 2 * u, {});
   }
 };
 } // namespace
@@ -169,7 +175,7 @@ Family blocks() {
   Family family{
       "blocks",
       "  axis embed = 8\n  axis head = 2\n  axis group = 2\n  axis key = 4\n  axis seq = 4\n  axis past like seq\n"
-      "  axis src = 4\n  axis ff = 12\n  axis to = 6\n  axis expert = 4\n",
+      "  axis src = 4\n  axis ff = 12\n  axis to = 6\n  axis expert = 4\n  axis two = 2\n",
       {{"embed", kEmbed},
        {"head", kHeads},
        {"group", kGroups},
@@ -178,9 +184,11 @@ Family blocks() {
        {"src", kSeq},
        {"ff", kFf},
        {"to", 6},
-       {"expert", kExperts}},
+       {"expert", kExperts},
+       {"two", 2}},
       rows,
-      {"mesh(dp = 2, tp = 2) { split batch over dp; split head, ff, embed over tp }"},
+      {"mesh(dp = 2, tp = 2) { split batch over dp; split head, ff, embed over tp }",
+       "mesh(ep = 2) { split expert, two, batch over ep }"},
       {}};
   const int64_t positions = rows * kSeq;
   const Input x{"x", {"seq", "embed"}, edgeRows(positions, kEmbed, 71, 1e9)},
@@ -227,13 +235,24 @@ Family blocks() {
   add("gqaplain", "$y = nn.gqa($x, embed, group, head, key, seq, past, causal = false, rope = false) as $g", {tame},
       out, [](Values &v) { return groupedBlock(v, "g", false, false); });
   std::vector<double> routed = ordinary(positions * kEmbed, 76);
-  std::fill_n(routed.begin(), 2 * kEmbed, 0); // positions that no expert is better for
-  family.cases.push_back({"b_moe",
-                          "$y = nn.moe($x, embed, ff, expert, seq, top = 2, capacity = 1.25) as $m",
-                          {{"x", {"seq", "embed"}, routed}},
-                          out,
-                          [](Values &v) { return Mixture(v).y(); }});
-  family.cases.back().ownLoss = [](Values &v) { return Mixture(v).balance(); };
+  std::fill_n(routed.begin(), kSeq * kEmbed, 0); // a sample for whose positions no expert is better
+  for (int64_t p = 1; p < kSeq; ++p)             // and one whose positions all want the same two
+    std::copy_n(routed.begin() + kSeq * kEmbed, kEmbed, routed.begin() + (kSeq + p) * kEmbed);
+  // Slots an expert has: fewer than positions, so that of a sample of equal ones all but one go nowhere; some less; and
+  // as many as there are positions, where the capacity would be more.
+  auto moe = [&](const std::string &name, const std::string &expert, int64_t experts, const std::string &capacity,
+                 int64_t slots) {
+    family.cases.push_back(
+        {"b_moe" + name,
+         "$y = nn.moe($x, embed, ff, " + expert + ", seq, top = 2, capacity = " + capacity + ") as $m",
+         {{"x", {"seq", "embed"}, routed}},
+         out,
+         [=](Values &v) { return Mixture(v, experts, slots).y(); }});
+    family.cases.back().ownLoss = [=](Values &v) { return Mixture(v, experts, slots).balance(); };
+  };
+  moe("", "expert", kExperts, "1.25", 3);
+  moe("tight", "expert", kExperts, "0.5", 1);
+  moe("roomy", "two", 2, "1.25", kSeq);
   add("rotate", "$y = nn.rotate($x, seq, key)", {{"x", {"seq", "key"}, edgeRows(positions, kKey, 75)}}, {"seq", "key"},
       [](Values &v) { return rotated(v.real("x"), 1, placeOf); });
   return family;
