@@ -88,8 +88,8 @@ def train(spec, dump, steps, dtype, order=None):
         if order is not None:
             places = torch.randperm(len(next(iter(batch.values()))), generator=generator)
             batch, random = reordered(batch, places), reordered(random, places)
-        loss, _ = spec.model(parameters, state, batch, random)
-        loss.backward()
+        loss, _, *others = spec.model(parameters, state, batch, random)
+        sum(others, loss).backward()
         optimizer.step(s)
         losses.append(loss.item())
     return losses

@@ -1,9 +1,12 @@
 """The models of the examples in PyTorch, as functions of a dictionary of parameters named by Echelon's paths.
 
-A model is a function (p, state, batch, draws) -> (loss, accuracy). `p` holds the parameters and `state` the running
+A model is a function (p, state, batch, draws) -> (loss, accuracy, further losses ...), of which training makes the sum
+small. `p` holds the parameters and `state` the running
 statistics by path, `batch` the inputs and `draws` the random values of the step by path, all as `echelon run --dump`
 writes them; `draws` is None in evaluation. What a repeat stacks (`layer.attn.wq`) has the repeat's axis first.
 """
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -57,6 +60,25 @@ def feed_forward(x, p, name, i):
     return F.linear(h, p[name + ".w2"][i].t(), p[name + ".b2"][i])
 
 
+def experts(x, p, name, i, top=2, capacity=1.25):
+    """(y, the balance loss): nn.moe, expert by expert, on the positions that each has room for."""
+    router, w1, w3, w2 = (p[f"{name}.{w}"][i] for w in ("router", "w1", "w3", "w2"))
+    count, seq = router.shape[-1], x.shape[1]
+    slots = min(math.ceil(capacity * top * seq / count), seq)
+    share = F.softmax(x @ router, -1)
+    weight, chosen = share.topk(top, -1)
+    weight = weight / weight.sum(-1, keepdim=True)
+    wanted = F.one_hot(chosen, count).sum(2)  # (batch, seq, count)
+    kept = (wanted.cumsum(1) - wanted).gather(2, chosen) < slots
+    y = torch.zeros_like(x)
+    for e in range(count):
+        b, s, c = ((chosen == e) & kept).nonzero(as_tuple=True)
+        h = x[b, s]
+        made = (F.silu(h @ w1[e]) * (h @ w3[e])) @ w2[e]
+        y = y.index_put((b, s), weight[b, s, c, None] * made, accumulate=True)
+    return y, 0.01 * count / top * (wanted.to(x.dtype).mean(1) * share.mean(1)).sum(-1).mean()
+
+
 def MLP(p, state, batch, draws):
     x = batch["image"].flatten(1)
     h = F.relu(x @ p["w1"].flatten(0, 1) + p["b1"])
@@ -84,6 +106,16 @@ def GPT(p, state, batch, draws):
         x = x + attention(y, y, p, "layer.attn", i, True)
         x = x + feed_forward(layer_norm(x, p, before_mlp, i), p, "layer.mlp", i)
     return outcome(F.linear(layer_norm(x, p, norm("final_norm", "layernorm")), p["wte"]), batch["labels"])
+
+
+def Mixture(p, state, batch, draws):
+    x, balance = p["wte"][batch["tokens"].long()] + p["wpe"], 0
+    for i in range(p["layer.attn.wq"].shape[0]):
+        y = layer_norm(x, p, "layer.attn_norm", i)
+        x = x + attention(y, y, p, "layer.attn", i, True)
+        y, of_layer = experts(layer_norm(x, p, "layer.mlp_norm", i), p, "layer.moe", i, capacity=0.8)
+        x, balance = x + y, balance + of_layer
+    return *outcome(F.linear(layer_norm(x, p, "final_norm"), p["wte"]), batch["labels"]), balance
 
 
 def Seq2Seq(p, state, batch, draws):
@@ -128,12 +160,12 @@ def ResNet(p, state, batch, draws, depth=3, p_last=0.5):
     return outcome(linear(x.mean((2, 3)), p, "head"), batch["label"])
 
 
-MODELS = {f.__name__: f for f in (MLP, ConvNet, GPT, Seq2Seq, ResNet)}
+MODELS = {f.__name__: f for f in (MLP, ConvNet, GPT, Mixture, Seq2Seq, ResNet)}
 
 
 def decayed(name):
     """Weight decay takes what a dot, conv or gather reads: no gains, biases, nor embeddings that are only added."""
-    return name.split(".")[-1] in ("wte", "w", "w1", "w2", "wq", "wk", "wv", "wo")
+    return name.split(".")[-1] in ("wte", "w", "w1", "w2", "w3", "router", "wq", "wk", "wv", "wo")
 
 
 def repeated(name):
