@@ -1,12 +1,15 @@
 // Reverse mode over @train.
-// 0. In every step, one report is the run's loss: the unnamed one, else the sum; of several the sum is total_loss.
-// 1. Reads move to the step's start, one a variable: a value read in a loop is one from outside it.
-// 2. Every loss has cotangent 1, or what the run scales it by; the operations' derivatives follow from last to first.
-// 3. Each parameter's cotangent becomes its gradient; zeros where no loss depends on it.
+// 0. Repeats that `recompute` acts on are marked (recompute/GroupIterations.h).
+// 1. In every step, one report is the run's loss: the unnamed one, else the sum; of several the sum is total_loss.
+// 2. Reads move to the step's start, one a variable: a value read in a loop is one from outside it.
+// 3. Every loss has cotangent 1, or what the run scales it by; the operations' derivatives follow from last to first.
+// 4. Each parameter's cotangent becomes its gradient; zeros where no loss depends on it.
+#include "ir/ech/Recompute.h"
 #include "ir/ech/Reverse.h"
 #include "ir/run/Run.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "passes/recompute/GroupIterations.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_DIFFERENTIATE
@@ -59,6 +62,9 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
   }
 
   LogicalResult differentiate(StepOp step) {
+    const std::optional<Recompute> recompute = Recompute::of(getOperation());
+    if (recompute && failed(echelon::groupIterations(step, *recompute)))
+      return failure();
     llvm::StringMap<Value> reads = hoistReads(step);
     SmallVector<ReportOp> losses;
     step.walk([&](ReportOp report) {
@@ -87,7 +93,7 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
       if (reverse.isActive(loss.getValue()))
         reverse.add(build, loss.getValue(), isScaled ? build.scalar("loss_scale") : build.constant(1));
     }
-    if (failed(reverse.run(block, build)))
+    if (failed(reverse.run(block, build)) || (recompute && failed(finishRecompute(*recompute, step, reverse))))
       return failure();
 
     for (auto variable : getOperation().getOps<VariableOp>()) {
@@ -101,6 +107,24 @@ struct Differentiate : echelon::impl::DifferentiateBase<Differentiate> {
         gradient = build.zeros(cast<Tensor>(variable.getType()));
       GradientOp::create(builder, placeOf(loc), variable.getSymName(), gradient);
     }
+    return success();
+  }
+
+  /// That `recompute` changes something, and each of its names; then nothing is marked any more.
+  LogicalResult finishRecompute(const Recompute &clause, StepOp step, const Reverse &reverse) {
+    for (Attribute name : clause.names ? clause.names.getValue() : ArrayRef<Attribute>())
+      if (!reverse.kept.contains(cast<StringAttr>(name)))
+        return clause.error(getOperation()) << "the backward pass does not read " << cast<StringAttr>(name).getValue()
+                                            << ", so keeping it changes nothing; leave it out";
+    if (!reverse.operationsAgain)
+      return clause.error(getOperation()) << "no repeat keeps anything that could be computed again, so recompute "
+                                             "changes nothing; leave it out";
+    step.walk([](Operation *op) {
+      op->removeDiscardableAttr(kComputesAgain);
+      op->removeDiscardableAttr(kKeptAs);
+    });
+    SmallVector<Attribute> kept(reverse.kept.begin(), reverse.kept.end());
+    getOperation()->setAttr(kKeptByRepeats, ArrayAttr::get(&getContext(), kept));
     return success();
   }
 

@@ -1,9 +1,25 @@
 #include "passes/Loops.h"
 #include "ir/ech/Build.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace echelon;
 using namespace echelon::ech;
+
+StringAttr echelon::freeAxis(StepOp step, StringRef wanted) {
+  llvm::StringSet<> taken;
+  step.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      for (StringRef axis : tensor(result).names())
+        taken.insert(axis);
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      taken.insert(repeat.getAxis());
+  });
+  std::string name = wanted.str();
+  for (int i = 2; taken.contains(name); ++i)
+    name = (wanted + "_" + Twine(i)).str();
+  return StringAttr::get(step.getContext(), name);
+}
 
 static SmallVector<Value> kept(ValueRange values, ArrayRef<bool> keep) {
   SmallVector<Value> result;

@@ -5,6 +5,9 @@
 
 namespace echelon {
 
+/// `wanted`, or with a number after it, so that no value and no loop of the step has an axis of this name.
+mlir::StringAttr freeAxis(ech::StepOp step, llvm::StringRef wanted);
+
 /// Which parts of a loop stay.
 struct LoopParts {
   llvm::SmallVector<bool> carried, slices, stacks, sums;

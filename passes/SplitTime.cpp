@@ -7,6 +7,7 @@
 //    are added up in f64: an evaluation may have millions of passes.
 // 4. What is made of totals, the reports, gradients and writes follow.
 #include "mlir/IR/IRMapping.h"
+#include "passes/Loops.h"
 #include "passes/Passes.h"
 #include "passes/compress/Workers.h"
 #include "passes/microbatch/Distribute.h"
@@ -21,22 +22,6 @@ using namespace echelon;
 using namespace echelon::ech;
 
 namespace {
-
-/// `wanted`, or with a number after it, so that no value and no loop of the step has an axis of this name.
-StringAttr freeAxis(StepOp step, StringRef wanted) {
-  llvm::StringSet<> taken;
-  step.walk([&](Operation *op) {
-    for (Value result : op->getResults())
-      for (StringRef axis : tensor(result).names())
-        taken.insert(axis);
-    if (auto repeat = dyn_cast<RepeatOp>(op))
-      taken.insert(repeat.getAxis());
-  });
-  std::string name = wanted.str();
-  for (int i = 2; taken.contains(name); ++i)
-    name = (wanted + "_" + Twine(i)).str();
-  return StringAttr::get(step.getContext(), name);
-}
 
 /// Moves one step's operations.
 class Split {

@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/ech/Build.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace echelon::ech {
 
@@ -19,6 +20,11 @@ public:
 
   /// Goes through the block's operations from last to first and builds their derivatives at `build`.
   mlir::LogicalResult run(mlir::Block &block, Build &build);
+
+  /// Of repeats that are marked kComputesAgain: the names of what they keep, those of kKeptAs among them.
+  llvm::SetVector<mlir::StringAttr> kept;
+  /// How many operations their derivatives make again that are not free.
+  int64_t operationsAgain = 0;
 
 private:
   mlir::LogicalResult visit(mlir::Operation *op, Build &build);

@@ -6,6 +6,16 @@
 // of values from outside as sums over the iterations. Free values are made again rather than kept, and so is the result
 // of a norm over channels: it takes two operations from what was normalized, which fuse with those that read it, and
 // the forward pass need not write it.
+//
+// A loop with the mark kComputesAgain (`recompute`) keeps its carried values and what has a name of kKeptAs. All else
+// that its derivative reads is computed again in the backward body, from these, from slices and from free values:
+//
+//   forward     m = norm(x); h = dot(m, w); a = tanh(h); x = x + a       keeps x; without the mark x, m and a
+//   backward    m = norm(x); h = dot(m, w); a = tanh(h); dh = da * (1 - a * a); dw = dot(m, dh); …
+//
+// What makes only the next iteration's values, as x + a, is not computed again. A random value keeps its site and the
+// loop its axis, so the draw is the same.
+#include "ir/ech/Recompute.h"
 #include "ir/ech/Reverse.h"
 #include "ir/ech/ops/Derive.h"
 #include "mlir/IR/IRMapping.h"
@@ -55,8 +65,9 @@ bool isOverChannels(NormalizeOp norm) {
 /// Makes values of the forward body available in the backward body.
 class Keeper {
 public:
-  Keeper(RepeatOp forward, Block *backward, SmallVectorImpl<Value> &slices)
-      : forward(forward), backward(backward), slices(slices), kept(forward.yield().getStacked()) {}
+  Keeper(RepeatOp forward, Block *backward, SmallVectorImpl<Value> &slices, Reverse &reverse)
+      : forward(forward), backward(backward), slices(slices), reverse(reverse),
+        computesAgain(forward->hasAttr(kComputesAgain)), kept(forward.yield().getStacked()) {}
 
   /// Values of the forward body that the backward body reads are replaced there.
   void provide(OpBuilder &builder) {
@@ -131,49 +142,124 @@ private:
     return free.lookup(value);
   }
 
-  Value find(Value value, IRMapping &there, OpBuilder &builder) {
-    if (Value known = there.lookupOrNull(value))
-      return known;
-    Value here;
-    if (isFree(value)) {
-      Operation *op = value.getDefiningOp();
-      for (Value operand : op->getOperands())
-        if (isInside(forward, operand))
-          find(operand, there, builder);
-      Operation *again = builder.clone(*op, there);
-      here = again->getResult(cast<OpResult>(value).getResultNumber());
-    } else if (auto norm = value.getDefiningOp<NormalizeOp>();
-               norm && value == norm.getResult() && isOverChannels(norm)) {
-      Value x = norm.getOperand();
-      if (isInside(forward, x))
-        x = find(x, there, builder);
-      Value mean = find(norm.getMean(), there, builder), low = find(norm.getMeanLow(), there, builder);
-      Value rstd = find(norm.getRstd(), there, builder);
+  /// How a value of the forward body comes into the backward one.
+  enum class Way { Taken, Normalized, Again };
+  Way wayOf(Value value) {
+    if (isFree(value))
+      return Way::Again;
+    if (auto norm = value.getDefiningOp<NormalizeOp>(); norm && value == norm.getResult() && isOverChannels(norm))
+      return Way::Normalized;
+    return computesAgain && value.getDefiningOp() && !keptAs(value) ? Way::Again : Way::Taken;
+  }
+
+  /// The names by which a value is to be kept; of what a loop gives, those of what its body makes. Null: it has none.
+  ArrayAttr keptAs(Value value) {
+    Operation *op = value.getDefiningOp();
+    for (auto loop = dyn_cast_or_null<RepeatOp>(op); loop; loop = dyn_cast_or_null<RepeatOp>(op)) {
+      value = loop.yield()->getOperand(cast<OpResult>(value).getResultNumber());
+      op = value.getDefiningOp();
+    }
+    return op ? op->getAttrOfType<ArrayAttr>(kKeptAs) : ArrayAttr();
+  }
+
+  /// What of the forward body has to be there before a value is.
+  SmallVector<Value> sourcesOf(Value value, Way way) {
+    SmallVector<Value> sources;
+    auto add = [&](Value source) {
+      if (isInside(forward, source))
+        sources.push_back(source);
+    };
+    Operation *op = value.getDefiningOp();
+    if (way == Way::Normalized) {
+      auto norm = cast<NormalizeOp>(op);
+      llvm::for_each(ValueRange{norm.getOperand(), norm.getMean(), norm.getMeanLow(), norm.getRstd()}, add);
+    } else if (way == Way::Again) {
+      op->walk<WalkOrder::PreOrder>([&](Operation *inner) { // of a loop, what its body reads, too
+        for (Value operand : inner->getOperands())
+          if (inner == op || !op->isAncestor(operand.getParentRegion()->getParentOp()))
+            add(operand);
+      });
+    }
+    return sources;
+  }
+
+  /// Makes a value available in the backward body, and first what it is made of.
+  void find(Value root, IRMapping &there, OpBuilder &builder) {
+    SmallVector<Value> open{root}; // chains may be long
+    while (!open.empty()) {
+      Value value = open.back();
+      const Way way = wayOf(value);
+      const size_t before = open.size();
+      if (!there.contains(value))
+        for (Value source : sourcesOf(value, way))
+          if (!there.contains(source)) {
+            open.push_back(source);
+            break;
+          }
+      if (open.size() > before)
+        continue;
+      if (!there.contains(value))
+        bring(value, way, there, builder);
+      open.pop_back();
+    }
+  }
+
+  void bring(Value value, Way way, IRMapping &there, OpBuilder &builder) {
+    if (way == Way::Taken)
+      return there.map(value, take(value));
+    if (way == Way::Normalized) {
+      auto norm = value.getDefiningOp<NormalizeOp>();
       auto map = [&](Function f, Value like, Value a, Value b) -> Value {
         return MapOp::create(builder, value.getLoc(), like.getType(), f, ValueRange{a, b});
       };
-      here = normalizedAgain(map, value, rstd, x, mean, low);
-    } else {
-      here = backward->addArgument(value.getType(), value.getLoc());
-      auto argument = dyn_cast<BlockArgument>(value);
-      unsigned carried = forward.getCarried().size();
-      if (argument && argument.getOwner() == forward.block() && argument.getArgNumber() >= carried) {
-        slices.push_back(forward.getSlices()[argument.getArgNumber() - carried]);
-      } else {
-        auto *place = llvm::find(kept, value);
-        if (place == kept.end())
-          place = &kept.emplace_back(value);
-        fromStacks.push_back({slices.size(), place - kept.begin()});
-        slices.push_back({}); // the stack, once the forward loop has it
-      }
+      auto found = [&](Value v) { return there.lookupOrDefault(v); };
+      return there.map(value, normalizedAgain(map, value, found(norm.getRstd()), found(norm.getOperand()),
+                                              found(norm.getMean()), found(norm.getMeanLow())));
     }
-    there.map(value, here);
+    Operation *op = value.getDefiningOp();
+    const SmallVector<Value> earlier =
+        llvm::map_to_vector(op->getResults(), [&](Value result) { return there.lookupOrNull(result); });
+    if (!isFree(value))
+      ++reverse.operationsAgain;
+    builder.clone(*op, there);
+    for (auto [result, known] : llvm::zip(op->getResults(), earlier)) // its other results come in by ways of their own
+      if (known)
+        there.map(result, known);
+      else if (wayOf(result) != Way::Again)
+        there.erase(result);
+  }
+
+  /// A value that comes in as a slice: of what the forward loop takes slices of, or of what it keeps.
+  Value take(Value value) {
+    Value here = backward->addArgument(value.getType(), value.getLoc());
+    auto argument = dyn_cast<BlockArgument>(value);
+    unsigned carried = forward.getCarried().size();
+    if (argument && argument.getOwner() == forward.block() && argument.getArgNumber() >= carried) {
+      slices.push_back(forward.getSlices()[argument.getArgNumber() - carried]);
+      return here;
+    }
+    auto *place = llvm::find(kept, value);
+    if (place == kept.end())
+      place = &kept.emplace_back(value);
+    fromStacks.push_back({slices.size(), place - kept.begin()});
+    slices.push_back({}); // the stack, once the forward loop has it
+    if (computesAgain)
+      noteKept(value);
     return here;
+  }
+
+  void noteKept(Value value) {
+    if (ArrayAttr names = keptAs(value))
+      reverse.kept.insert_range(names.getAsRange<StringAttr>());
+    else if (StringRef name = nameOf(value); !name.empty())
+      reverse.kept.insert(StringAttr::get(value.getContext(), name));
   }
 
   RepeatOp forward;
   Block *backward;
   SmallVectorImpl<Value> &slices;
+  Reverse &reverse;
+  const bool computesAgain;
   SmallVector<Value> kept;
   llvm::DenseMap<Value, bool> free; // as far as asked
 };
@@ -236,7 +322,7 @@ LogicalResult Reverse::visitRepeat(RepeatOp op, Build &build) {
   std::swap(inside, cotangents);
 
   // The forward loop keeps what the body reads of it.
-  Keeper keeper(op, block.get(), slices);
+  Keeper keeper(op, block.get(), slices, *this);
   keeper.provide(build.builder);
   RepeatOp forward = keeper.rebuild();
   for (auto [slice, stack] : keeper.fromStacks)
