@@ -364,6 +364,7 @@ Val Elaborator::callBlock(const CallExpr &e, const Block &block) {
     error(Code::E0018, block.name.range,
           "block " + block.name.text + " does not return a value; end it with return VALUE");
   counter.within = outerCall;
+  notePath(result, StringRef(inner.callPrefix).drop_back());
   if (Operation *made = result.isTensor() ? result.value.getDefiningOp() : nullptr;
       made && counter.order.lookup(made) >= before && counter.order.count(made) && !isa<NameLoc>(made->getLoc()))
     made->setAttr(kCalled, builder.getStringAttr(StringRef(inner.callPrefix).drop_back()));

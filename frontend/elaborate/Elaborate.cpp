@@ -76,11 +76,14 @@ OwningOpRef<ModuleOp> echelon::frontend::elaborate(MLIRContext &context, const S
   size_t errorsBefore = diagnostics.errorCount();
   auto loc = FileLineColLoc::get(&context, sources.name(options.file->id), 1, 1);
   OwningOpRef<ModuleOp> module(ModuleOp::create(loc));
-  Shared shared{context, sources, program, options, diagnostics, facts, *module, {}, {}, {}, {}, {}, {}};
+  Shared shared{context, sources, program, options, diagnostics, facts, *module,
+                {},      {},      {},      {},      {},          {},    KeptNames(options.kept)};
   // Training first: it declares everything. @evaluate is the same model read again with `training` false; a mistake
   // that both meet is reported once.
   Elaborator(shared, true).run();
   shared.isTrainingWhole = diagnostics.errorCount() == 0;
+  if (shared.kept.areWanted() && shared.isTrainingWhole)
+    shared.kept.finish(diagnostics);
   Elaborator(shared, false).run();
   orderInputs(shared);
   if (diagnostics.errorCount() > errorsBefore || !shared.wrongInputs.empty()) // their errors may be the parser's

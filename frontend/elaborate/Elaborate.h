@@ -23,6 +23,7 @@ struct ElaborateOptions {
   SourceRange dataRange;                              // of the `data` clause
   int64_t batch = 1;                                  // samples a step
   bool f64 = false;                                   // real numbers are f64, else f32
+  const std::vector<Path> *kept = nullptr;            // of `recompute keep`; null: there is none
 };
 
 /// One axis name of the elaborated model: those it declares, of its repeats, and private ones of blocks.

@@ -99,6 +99,8 @@ private:
   void leaveOut(const Body &body);
   void reportStatement(ech::ReportKind kind, const Ident *name, const Expr &value, SourceRange range);
   void assignStatement(const AssignStatement &s);
+  /// Of a value in a repeat, for `recompute keep`.
+  void notePath(const Val &v, StringRef path);
   void finish();
   void warnOfIdleParameters();
 

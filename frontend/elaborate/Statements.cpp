@@ -267,6 +267,11 @@ void Elaborator::reportStatement(ech::ReportKind kind, const Ident *name, const 
   loops.reports().push_back(p);
 }
 
+void Elaborator::notePath(const Val &v, StringRef path) {
+  if (training && shared.kept.areWanted() && loops.depth() > 0 && v.isTensor())
+    shared.kept.value(v.value, path);
+}
+
 void Elaborator::assignStatement(const AssignStatement &s) {
   unsigned before = counter.order.size();
   Val v = eval(*s.value);
@@ -280,6 +285,7 @@ void Elaborator::assignStatement(const AssignStatement &s) {
     if (op && counter.order.lookup(op) >= before && counter.order.count(op) && !isa<NameLoc>(op->getLoc()))
       op->setLoc(NameLoc::get(builder.getStringAttr(s.name.text), op->getLoc()));
   }
+  notePath(v, here().prefix + s.name.text);
   loops.noteAssigned(s.name, v);
   here().gone.erase(s.name.text);
   here().values[s.name.text] = v;

@@ -1,31 +1,55 @@
-// Clauses about memory, faults, files and search. They are checked here and, all but `restart`, `on nan` and `recompute
-// none`, left to come.
+// Clauses about memory, faults, files and search. They are checked here and, all but `restart`, `on nan` and
+// `recompute`, left to come.
 #include "frontend/resolve/Resolver.h"
 
 #include <algorithm>
 
 namespace echelon::frontend {
 
+std::string RecomputeSettings::text() const {
+  if (policy.empty())
+    return "none";
+  if (policy == "every")
+    return "every " + std::to_string(every) + " " + axis;
+  if (policy != "keep")
+    return policy;
+  std::string names;
+  for (const Path &name : keep)
+    names += (names.empty() ? "" : ", ") + name.text();
+  return "keep (" + names + ")";
+}
+
 void TrainResolver::take(const RecomputeClause &c, const Clause &clause) {
   if (c.every)
-    atLeastOne(*c.every, "the number of iterations between kept ones");
+    atLeastOne(*c.every, "the number of iterations of a group");
   if (c.within)
     wantKind(*c.within, UnitKind::Bytes, "the memory to stay within");
-  auto refuse = [&](const char *what) {
-    notBuilt(clause.range, what,
-             "leave it out; micro batches keep fewer activations, as in batch 64 in micro batches of 8");
-  };
+  RecomputeSettings &made = settings.recompute;
+  made.range = clause.range;
   switch (c.policy) {
   case RecomputeClause::None:
     return;
   case RecomputeClause::Full:
-    return refuse("recompute full");
+    made.policy = "full";
+    return;
   case RecomputeClause::Every:
-    return refuse("recompute every");
+    made.policy = "every";
+    made.every = std::max<int64_t>(c.every->value, 1);
+    made.axis = c.axis->text;
+    return;
   case RecomputeClause::Keep:
-    return refuse("recompute keep");
+    made.policy = "keep";
+    for (const Path &name : c.keep) {
+      auto isSame = [&](const Path &other) { return other.text() == name.text(); };
+      if (std::any_of(made.keep.begin(), made.keep.end(), isSame))
+        error(Code::E0402, name.range, quoted(name.text()) + " is named twice");
+      else
+        made.keep.push_back(name);
+    }
+    return;
   case RecomputeClause::Auto:
-    return refuse("recompute auto");
+    return notBuilt(clause.range, "recompute auto",
+                    "write recompute full, every 2 layer or keep (NAMES), or leave it out");
   }
 }
 

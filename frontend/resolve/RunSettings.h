@@ -115,6 +115,17 @@ struct CompressSettings {
   std::string method() const; // "topk(1%)", as the clause has it
 };
 
+/// `recompute every 2 layer`
+struct RecomputeSettings {
+  std::string policy; // "full", "every", "keep"; empty: repeats keep all that their derivative reads
+  int64_t every = 0;  // iterations of a group
+  std::string axis;   // that they are counted along
+  std::vector<Path> keep;
+  SourceRange range;
+
+  std::string text() const; // as the clause has it
+};
+
 /// Something of the language that is not built yet, where it stands.
 struct NotBuilt {
   SourceRange range;
@@ -157,6 +168,7 @@ struct RunSettings {
   uint64_t seed = 0;
   bool doublePrecision = false; // precision fp64
   PrecisionSettings precision;
+  RecomputeSettings recompute;
   struct {
     int64_t start = 0; // 0: there is none
     bool isDynamic = false;

@@ -27,6 +27,7 @@ RepeatOp inGroups(RepeatOp loop, int64_t size, StringAttr axis, Type real) {
   auto outer = RepeatOp::create(builder, loop.getLoc(), axis, groups, loop.getCarried(), slices, finals,
                                 stacked(groups, axis, inside), sums);
   outer.setAlong(loop.getAlong());
+  outer->setDiscardableAttr(kOverGroups, builder.getUnitAttr());
   Block &block = outer.getBody().emplaceBlock();
   for (auto [value, argument] : llvm::zip(loop.getCarried(), loop.carriedArguments()))
     block.addArgument(value.getType(), argument.getLoc());

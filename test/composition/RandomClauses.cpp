@@ -11,6 +11,10 @@ struct Row {
   std::string name, text, model = "";
 };
 
+/// What `recompute` acts on: random values, and something to keep.
+const char *kStack = "  repeat depth = 4 {\n    bent = tanh(1.1 * x)\n    x = dropout(bent * sin(bent), 0.2) + "
+                     "0.1 * x * (1 + index(depth))\n  }\n";
+
 /// {| a || b |} is one of a and b, the first the plainest. $K is a number of gradients, one a worker; $B one of any
 /// size; $S the least staleness that these allow, or a little more; $T a time for each worker; $O nothing, or ` over`
 /// the workers' axes; $P a parameter that a product reads.
@@ -46,6 +50,9 @@ const std::vector<Row> kRows = {
     {"precision fp32", "precision {|fp32||compute fp32, scale 1024|}"},
     {"average ema", "average ema({|0.5||0||0.99|})"},
     {"until loss", "until eval_loss {|<||<=||>|} {|1||0.5||2|}"},
+    {"recompute full", "recompute full", kStack},
+    {"recompute every", "recompute every {|2||1|} depth", kStack},
+    {"recompute keep", "recompute keep (bent)", kStack},
     // a loss that is infinite in some steps
     {"on nan", "on nan skip up to 20", "  loss trap = 0.01 * mean(exp(where(goal > 3, 1000, 0)))\n"},
 };

@@ -108,6 +108,20 @@ TEST(RunSettings, Data) {
   EXPECT_EQ(p.plan.evaluations[1].name, "");
 }
 
+// Each policy of `recompute`, as plan names it.
+TEST(RunSettings, Recompute) {
+  auto text = [](const std::string &policy) {
+    Planned p(common + "batch 64\nepochs 3\noptimize sgd(1)\nrecompute " + policy + "\n");
+    EXPECT_EQ(p.diagnostics.text(), "");
+    EXPECT_TRUE(p.plan.notBuilt.empty());
+    return p.plan.recompute.text();
+  };
+  EXPECT_EQ(text("none"), "none");
+  EXPECT_EQ(text("full"), "full");
+  EXPECT_EQ(text("every 2 layer"), "every 2 layer");
+  EXPECT_EQ(text("keep attn.q, mlp"), "keep (attn.q, mlp)");
+}
+
 // Snapshots, seed, precision.
 TEST(RunSettings, Rest) {
   Planned p(common + "batch 64\nepochs 3\noptimize sgd(1)\nseed 7\nprecision fp64\ncheckpoint every 10 min to \"c\" "

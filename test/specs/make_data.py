@@ -1,5 +1,6 @@
 """Small data for the specs of this folder. usage: make_data.py FOLDER"""
 import gzip
+import math
 import os
 import random
 import struct
@@ -62,6 +63,12 @@ def cifar():
                 out.write(bytes([label]) + bytes(pixels))
 
 
+def rows(n):
+    for name, shape in (("start", (n, 32)), ("wanted", (n, 32)), ("sequence", (n, 8, 16)), ("mirrored", (n, 8, 16))):
+        count = math.prod(shape)
+        npy(name + ".npy", shape, "f", "<f4", [random.gauss(0, 1) for _ in range(count)])
+
+
 os.makedirs(sys.argv[1], exist_ok=True)
 os.chdir(sys.argv[1])
 random.seed(1)
@@ -69,3 +76,4 @@ sequences(96)
 tokens(96)
 moves(96)
 cifar()
+rows(192)

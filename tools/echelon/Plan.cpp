@@ -1,5 +1,6 @@
 // echelon plan SPEC [--json]: what a step stores, communicates and decays, read off the program that would run.
 #include "passes/cost/ProgramCost.h"
+#include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
@@ -31,7 +32,8 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
 }
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
-                              const ProgramCost &plan, const std::vector<LineDecay> &decay) {
+                              const ProgramCost &plan, const std::vector<LineDecay> &decay,
+                              const RecomputeCost &recompute) {
   nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), lines = nlohmann::ordered_json::array();
   for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
     mesh[axis.name] = axis.size;
@@ -56,6 +58,12 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
         {"total", memory.total}}},
       {"arena_bytes",
        {{"state", plan.stateBytes}, {"input", plan.inputBytes}, {"work", plan.workBytes}, {"copy", plan.copyBytes}}},
+      {"recompute",
+       {{"policy", recompute.policy},
+        {"kept", recompute.kept},
+        {"operations_again", recompute.operationsAgain},
+        {"work_bytes", recompute.workBytes},
+        {"work_bytes_of_none", recompute.workBytesOfNone}}},
       {"collectives", toJson(plan.messages)},
       {"weight_decay", lines},
       {"mathematics",
@@ -70,6 +78,11 @@ std::string mathematicsText(const std::string &title, const std::vector<std::str
   for (const std::string &what : mathematics)
     text += "  " + frontend::printable(what) + "\n";
   return text;
+}
+
+std::string recomputeText(const RecomputeCost &recompute) {
+  const std::string sentence = recompute.sentence();
+  return sentence.empty() ? "" : frontend::printable(sentence) + "\n";
 }
 
 int plan(const PlanOptions &options) {
@@ -88,13 +101,16 @@ int plan(const PlanOptions &options) {
   compilation.printDiagnostics();
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
+  const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   if (options.json) {
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
-    std::cout << toJson(compilation, all, made, decay).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+    std::cout << toJson(compilation, all, made, decay, recompute)
+                     .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << made.text() << decayText(decay) << mathematicsText("mathematics: not that of one device", mathematics)
+    std::cout << made.text() << recomputeText(recompute) << decayText(decay)
+              << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);
   }
   return Fine;

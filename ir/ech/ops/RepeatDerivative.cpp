@@ -345,6 +345,8 @@ LogicalResult Reverse::visitRepeat(RepeatOp op, Build &build) {
   backward.getBody().push_back(block.release());
   backward.setReverse(!forward.getReverse());
   backward.setAlong(forward.getAlong());
+  if (Attribute groups = forward->getDiscardableAttr(kOverGroups))
+    backward->setDiscardableAttr(kOverGroups, groups);
 
   for (auto [i, d] : llvm::zip(flowing, backward.getFinals()))
     add(build, forward.getCarried()[i], d);

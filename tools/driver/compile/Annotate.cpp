@@ -4,6 +4,7 @@
 #include "tools/driver/compile/WeightDecay.h"
 
 #include "ir/dist/Dist.h"
+#include "ir/ech/Recompute.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/driver/compile/Mathematics.h"
 
@@ -15,6 +16,7 @@ namespace echelon {
 std::string Compilation::mathematicsOfModel() {
   mlir::OwningOpRef<mlir::ModuleOp> copy = module->clone();
   keepZeroWeights(*copy);
+  copy->walk([](mlir::Operation *op) { op->removeDiscardableAttr(ech::kKeptAs); }); // what is kept is no mathematics
   mlir::PassManager manager(context.get());
   manager.addPass(createRecogniseAttention());
   manager.addPass(createSimplify());
@@ -35,6 +37,8 @@ void Compilation::annotate() {
       settings.checkpoint.directory.empty() ? "" : mathematicsOfModel(); // without snapshots nothing keeps it
   buildRun(*module, settings, sources, mathematics);
   (*module)->setAttr(ech::kMicroBatches, b.getI64IntegerAttr(settings.microBatches));
+  if (!settings.recompute.policy.empty())
+    annotateRecompute(b);
   if (options.keepGradients)
     (*module)->setAttr(ech::kKeepGradients, b.getUnitAttr());
   if (settings.clip)
@@ -49,13 +53,25 @@ void Compilation::annotate() {
   annotateLayout(b);
 }
 
+mlir::LocationAttr Compilation::locationOf(const SourceRange &at) const {
+  if (!at.valid())
+    return mlir::UnknownLoc::get(context.get());
+  return mlir::FileLineColLoc::get(context.get(), sources.name(at.file), at.line, at.column);
+}
+
+void Compilation::annotateRecompute(mlir::Builder &b) {
+  const RecomputeSettings &said = settings.recompute;
+  ech::Recompute made{said.policy, said.every, said.axis, nullptr, locationOf(said.range)};
+  if (said.policy == "keep") {
+    auto text = [&](const Path &name) -> mlir::Attribute { return b.getStringAttr(name.text()); };
+    made.names = b.getArrayAttr(llvm::map_to_vector(said.keep, text));
+  }
+  (*module)->setAttr(ech::kRecompute, made.toAttribute(b));
+}
+
 /// The mesh, and where in the spec each of its lines stands.
 void Compilation::annotateLayout(mlir::Builder &b) {
-  auto location = [&](const SourceRange &at) -> mlir::Location {
-    if (!at.valid())
-      return b.getUnknownLoc();
-    return mlir::FileLineColLoc::get(b.getStringAttr(sources.name(at.file)), at.line, at.column);
-  };
+  auto location = [&](const SourceRange &at) { return locationOf(at); };
   llvm::SmallVector<dist::MeshAxis> axes;
   llvm::SmallVector<mlir::Attribute> algorithms;
   std::map<std::string, llvm::SmallVector<llvm::StringRef>> stores; // mesh axes by what is stored

@@ -121,6 +121,8 @@ bool Compilation::resolveBlock() {
     settings.lossScale = {options.fixedLossScale, false};
   if (options.batch)
     settings.batch = options.batch;
+  if (options.keepsAll)
+    settings.recompute = {};
   if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
     settings.sync->drawArrivals();
   if (isResolved && options.machine != Machine::Cpu)
@@ -294,6 +296,8 @@ bool Compilation::elaborateModel() {
     settings.sync->workers = options.policyWorkers;
   request.batch = std::max<int64_t>(settings.miniBatch(), 1);
   request.f64 = settings.doublePrecision;
+  if (settings.recompute.policy == "keep")
+    request.kept = &settings.recompute.keep;
   module = frontend::elaborate(*context, sources, *program, request, diagnostics, facts);
   return static_cast<bool>(module);
 }

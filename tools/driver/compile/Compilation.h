@@ -41,6 +41,7 @@ struct CompileOptions {
   bool trainingOnly = false; // no evaluation
   bool warns = true;         // else errors alone are told
   bool anyMemory = false;    // even if it is more than a device has
+  bool keepsAll = false;     // whatever `recompute` says
   /// One rank that works for several workers, one after the other, as a layout has them.
   struct Workers {
     int64_t all = 1, ofHop = 1;
@@ -112,6 +113,8 @@ private:
   std::string mathematicsOfModel();
   void annotate(); ///< module attributes from the plan
   void annotateLayout(mlir::Builder &builder);
+  void annotateRecompute(mlir::Builder &builder);
+  mlir::LocationAttr locationOf(const frontend::SourceRange &at) const;
   // DataChecks.cpp
   bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
   void checkFiles(); ///< files alone, where the model's inputs are not known

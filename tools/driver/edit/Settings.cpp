@@ -24,6 +24,11 @@ public:
 
   void replace(SourceRange range) { edits.push_back(replacement(range, value)); }
 
+  /// All that a clause says behind its word.
+  void replaceAfterWord(const Clause &clause) {
+    edits.push_back(replacement(clause.range, clause.word.text + " " + value));
+  }
+
   /// Arguments in parentheses: `names` is what is left of the path.
   void arguments(const std::vector<Argument> &list, SourceRange call, llvm::ArrayRef<llvm::StringRef> names) {
     for (const Argument &argument : list) {
@@ -124,6 +129,10 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
     if (!names.empty() || c->items.empty())
       return false;
     setter.replace(join(c->items.front().range, c->items.back().range));
+  } else if (std::holds_alternative<RecomputeClause>(clause.what)) {
+    if (!names.empty())
+      return false;
+    setter.replaceAfterWord(clause);
   } else if (const auto *c = std::get_if<LayoutClause>(&clause.what)) {
     for (const MeshAxis &axis : c->mesh)
       if (names.size() == 1 && axis.name.text == names.front() && axis.size) {
@@ -187,7 +196,7 @@ std::vector<const Clause *> having(const std::vector<const Clause *> &clauses, l
 }
 
 // Clauses of one value that a train block may leave at their default; what they are set to is added.
-bool isOptional(llvm::StringRef clause) { return clause == "precision" || clause == "seed"; }
+bool isOptional(llvm::StringRef clause) { return clause == "precision" || clause == "seed" || clause == "recompute"; }
 
 /// Whether nothing in the text ends the value: what is set is never more than what was asked for.
 bool isOneValue(llvm::StringRef value, bool isList) {

@@ -9,8 +9,8 @@ namespace echelon {
 
 /// The text of the spec with every setting applied to `train`. A path is a clause's word (`batch`, `steps`, `seed`,
 /// `model`, `optimize`, `evaluate`, `layout`, …), then names of arguments (`optimize.lr.peak`, `model.width`) or of
-/// mesh axes (`layout.dp`). An argument that is not written yet is added, and so are the clauses `precision` and
-/// `seed`. On an error `why` says what is wrong, and the answer is empty.
+/// mesh axes (`layout.dp`). An argument that is not written yet is added, and so are the clauses `precision`,
+/// `recompute` and `seed`. On an error `why` says what is wrong, and the answer is empty.
 std::string applySettings(const frontend::SourceManager &sources, const frontend::Train &train,
                           const std::vector<std::string> &settings, std::string &why);
 
