@@ -51,24 +51,34 @@ bool writesWhereItReads(Lowering &l, rt::GroupOp group, OpOperand &use, Value pr
   return true;
 }
 
-/// Whether a relabel only gives the axes other names, each its own.
-bool onlyRenames(Lowering &l, ech::RelabelOp op) {
+/// The strides of a relabel's operand that lies where its result does: axes have other names, each its own, or become
+/// one with those behind them. Nothing where it is more than that.
+std::optional<SmallVector<int64_t>> stridesBefore(Lowering &l, ech::RelabelOp op, Buffer there) {
   ArrayRef<Axis> before = l.local(op.getOperand()).getAxes(), after = l.local(op.getResult()).getAxes();
-  if (before.size() != after.size())
-    return false;
-  for (auto [a, b] : llvm::zip(before, after)) {
-    StringRef renamed = a.name.getValue();
-    for (auto [from, to] : llvm::zip(op.getFrom(), op.getTo())) {
-      auto source = strings(cast<ArrayAttr>(from)), target = strings(cast<ArrayAttr>(to));
-      if (source.size() == 1 && target.size() == 1 && source[0] == renamed) {
-        renamed = target[0];
+  SmallVector<int64_t> strides;
+  for (const Axis &axis : after) {
+    SmallVector<StringRef> sources{axis.name.getValue()};
+    for (auto [from, to] : llvm::zip(op.getFrom(), op.getTo()))
+      if (strings(cast<ArrayAttr>(to)) == sources) {
+        sources = strings(cast<ArrayAttr>(from));
         break;
       }
+    if (!there.has(axis.name) || before.size() < strides.size() + sources.size())
+      return {};
+    ArrayRef<Axis> parts = before.slice(strides.size(), sources.size());
+    int64_t size = 1, stride = there.strideOf(axis.name);
+    SmallVector<int64_t> own;
+    for (auto [part, source] : llvm::reverse(llvm::zip_equal(parts, sources))) {
+      if (part.name != source)
+        return {};
+      own.insert(own.begin(), stride * size);
+      size *= part.size;
     }
-    if (renamed != b.name.getValue() || a.size != b.size)
-      return false;
+    if (size != axis.size)
+      return {};
+    llvm::append_range(strides, own);
   }
-  return true;
+  return strides.size() == before.size() ? std::optional(strides) : std::nullopt;
 }
 
 /// The terms of an operation that is nothing but a sum of two; null where it is not.
@@ -212,7 +222,7 @@ Destination Lowering::findDestination(Value v, Value written) {
   // what is stacked under other names
   for (Operation *user : v.getUsers()) {
     auto relabel = dyn_cast<ech::RelabelOp>(user);
-    if (!relabel || relabel->getBlock() != producer->getBlock() || !onlyRenames(*this, relabel))
+    if (!relabel || relabel->getBlock() != producer->getBlock())
       continue;
     for (OpOperand &use : relabel.getResult().getUses()) {
       Destination destination = destinations.lookup(&use);
@@ -222,9 +232,10 @@ Destination Lowering::findDestination(Value v, Value written) {
       if (!yield && !v.hasOneUse()) // a message sums where it lies
         continue;
       Buffer there = rt::buffer(destination.buffer);
-      if (there.getElement() != local(v).getElement())
+      const auto strides = stridesBefore(*this, relabel, there);
+      if (!strides || there.getElement() != local(v).getElement())
         continue;
-      Buffer type = Buffer::get(b.getContext(), local(v).getAxes(), there.getElement(), there.getStrides());
+      Buffer type = Buffer::get(b.getContext(), local(v).getAxes(), there.getElement(), *strides);
       return {view(destination.buffer, 0, type, destination.buffer.getLoc())};
     }
   }

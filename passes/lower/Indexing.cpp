@@ -1,6 +1,8 @@
 // Gathers, their derivatives, and random values.
+#include "ir/ech/Recompute.h"
 #include "ir/run/Run.h"
 #include "passes/lower/Lowering.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -80,6 +82,15 @@ LogicalResult lowerScatterAdd(Lowering &l, ech::ScatterAddOp op) {
   return success();
 }
 
+/// The axes of loops over groups of iterations.
+llvm::StringSet<> groupsAround(Operation *op) {
+  llvm::StringSet<> axes;
+  for (auto loop = op->getParentOfType<ech::RepeatOp>(); loop; loop = loop->getParentOfType<ech::RepeatOp>())
+    if (loop->hasAttr(ech::kOverGroups))
+      axes.insert(loop.getAxis());
+  return axes;
+}
+
 /// The logical index runs over the enclosing repeats' positions, then the tensor's axes; a loop over time counts in the
 /// global batch. In evaluation it runs over the samples, then over what there is of one.
 LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
@@ -117,10 +128,14 @@ LogicalResult lowerRandom(Lowering &l, ech::RandomOp op) {
     sizes.insert(sizes.begin(), logicalSize(a));
     stride *= logicalSize(a);
   }
+  const llvm::StringSet<> groups = groupsAround(op);
   for (auto &[axis, count, time] : llvm::reverse(l.loopAxes))
     if (!time) {
       rows.push_back({1, stride, l.positionOf(axis)});
-      sizes.insert(sizes.begin(), count);
+      if (groups.contains(axis) && !sizes.empty()) // one axis with the loop within
+        sizes.front() *= count;
+      else
+        sizes.insert(sizes.begin(), count);
       stride *= count;
     }
   for (Row &row : rows)

@@ -108,10 +108,15 @@ bool Dependences::leavesLoop(Value value) const {
   return op && isInside(op) && of(value) == Dependence::Invariant && !settled.contains(value);
 }
 
+/// A gradient's own rename follows the passes: what is renamed is added up where it lies.
+static bool isRenameOfGradient(Operation *op) {
+  return isa<RelabelOp>(op) && llvm::all_of(op->getUsers(), [](Operation *user) { return isa<GradientOp>(user); });
+}
+
 /// What stays a sum over passes at the top level, too: additions of such sums, negation, numbers times one, renames.
 bool Dependences::staysPending(Operation *op) const {
   auto rule = dyn_cast<AxisRule>(op);
-  if (!rule || op->getNumResults() != 1)
+  if (!rule || op->getNumResults() != 1 || isRenameOfGradient(op))
     return false;
   auto partial = [&](Value v) { return of(v) == Dependence::PartialSum; };
   switch (rule.pendingRule()) {
