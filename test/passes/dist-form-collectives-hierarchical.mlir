@@ -1,9 +1,9 @@
 // A hierarchical all_reduce is scattered over the last mesh axis, summed over the others, gathered. One number goes at once.
 // RUN: echelon-opt %s -dist-form-collectives | FileCheck %s
 // CHECK-LABEL: module @hierarchical
-// CHECK: dist.reduce_scatter {{.*}} over ["dp"] why "a"{{.*}} -> (!ech.tensor<[odd=5], f32, #dist.state<pod = sum, dp = flat>>)
-// CHECK-NEXT: dist.all_reduce {{.*}} over ["pod"] why "a"{{.*}} -> (!ech.tensor<[odd=5], f32, #dist.state<pod = whole, dp = flat>>)
-// CHECK-NEXT: dist.all_gather {{.*}} over ["dp"] why "a"{{.*}} -> (!ech.tensor<[odd=5], f32, #dist.state<pod = whole, dp = whole>>)
+// CHECK: dist.reduce_scatter {{.*}} over ["dp"] why "a"{{.*}} -> !ech.tensor<[odd=5], f32, #dist.state<pod = sum, dp = flat>>
+// CHECK-NEXT: dist.all_reduce {{.*}} over ["pod"] why "a"{{.*}} -> !ech.tensor<[odd=5], f32, #dist.state<pod = whole, dp = flat>>
+// CHECK-NEXT: dist.all_gather {{.*}} over ["dp"] why "a"{{.*}} -> !ech.tensor<[odd=5], f32, #dist.state<pod = whole, dp = whole>>
 // CHECK: dist.all_reduce {{.*}} over ["pod", "dp"] why "b"
 !p = !ech.tensor<[odd=5], f32, #dist.state<pod = sum, dp = sum>>
 !w = !ech.tensor<[odd=5], f32, #dist.state<pod = whole, dp = whole>>

@@ -91,7 +91,7 @@ TEST(Layout, FlatCutsBelow) {
   EXPECT_EQ(piece.count, 4 * 8);
   EXPECT_EQ(piece.flatOffset, 8);
   std::vector<int64_t> held(4 * 8, -1);
-  forEachRun(layout, {"layer", "b", "c"}, kMesh, {1, 0}, [&](const Run &run) {
+  forEachRun(layout, {"layer", "b", "c"}, kMesh, {1, 0}, [&](const echelon::runtime::Run &run) {
     for (int64_t i = 0; i < run.count; ++i)
       held[size_t(run.local + i)] = run.logical + i * run.stride;
   });

@@ -52,9 +52,9 @@ const std::vector<Layout> kLayouts = {
     {{{"a", kA, {0}, 6}, {"c", kC, {}}, {"b", kB, {1}}}, {}},
     {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {0, 1}},
     {{{"b", kB, {0}}, {"a", kA, {}}, {"c", kC, {}}}, {1}},
-    {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {}},
     {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {0, 1}, 1},
     {{{"c", kC, {1}}, {"a", kA, {}}, {"b", kB, {}}}, {0}, 2},
+    {{{"a", kA, {}}, {"b", kB, {}}, {"c", kC, {}}}, {}},
 };
 
 // Start values do not depend on the layout, and rank 0 gets the whole tensor in pieces of any size.
