@@ -241,7 +241,7 @@ std::vector<std::string> RandomSpec::modelAxes() const {
     else if (before != "below" && before != "like")
       used.insert(word);
   for (const std::string &name : declared)
-    if (used.count(name))
+    if (used.erase(name)) // blocks may declare one name twice
       names.push_back(name);
   return names;
 }
