@@ -63,7 +63,9 @@ SmallVector<SizeAttr> sizesOf(ArrayAttr list) { return llvm::to_vector(list.getA
 
 void spell(rt::FillOp op, Arguments &to) {
   to << op.getY();
-  to.countOf(op.getY()) << literal(op.getValue().convertToDouble(), rt::buffer(op.getY()).getElement());
+  const Type element = rt::buffer(op.getY()).getElement();
+  const double value = op.getValue().convertToDouble();
+  to.countOf(op.getY()) << (element.isInteger(1) ? value != 0 ? "uint8_t(1)" : "uint8_t(0)" : literal(value, element));
 }
 void spell(rt::CopyStridedOp op, Arguments &to) {
   SmallVector<int64_t> toStrides, strides, sizes;
