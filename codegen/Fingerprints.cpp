@@ -172,7 +172,6 @@ std::string optimizerLines(ModuleOp module) {
 
 std::string layoutLines(ModuleOp module) {
   std::string text;
-  auto stores = module->getAttrOfType<DictionaryAttr>(dist::kStore);
   if (dist::MeshAttr mesh = dist::meshOf(module))
     for (const dist::MeshAxis &axis : mesh.getAxes()) {
       if (axis.size == 1) // splits nothing
@@ -180,10 +179,8 @@ std::string layoutLines(ModuleOp module) {
       text += (axis.name.getValue() + ": " + Twine(axis.size)).str();
       for (StringRef name : ech::strings(axis.list))
         text += (" " + name).str();
-      for (StringRef what : {"optimizer", "gradients", "params"})
-        if (auto over = stores ? stores.getAs<ArrayAttr>(what) : ArrayAttr();
-            over && llvm::is_contained(over, axis.name))
-          text += (" " + what).str();
+      for (StringRef what : dist::storedOver(module, axis.name))
+        text += (" " + what).str();
       text += "\n";
     }
   auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches);

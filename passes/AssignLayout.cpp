@@ -56,10 +56,7 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
     bool good = true;
     auto check = [&](StringRef what, ArrayRef<int> over, auto stateOf) {
       for (int m : over) {
-        auto isCutOver = [&](ech::VariableOp param) {
-          const Hold hold = stateOf(cast<Tensor>(param.getType()))[m].hold;
-          return hold == Hold::Cut || hold == Hold::Flat;
-        };
+        auto isCutOver = [&](ech::VariableOp param) { return stateOf(cast<Tensor>(param.getType()))[m].isCut(); };
         if (mesh.sizeOf(m) == 1 || params.empty() || llvm::any_of(params, isCutOver))
           continue;
         good = false;

@@ -35,10 +35,7 @@ bool isMessage(Operation *op) { return isa<ReduceScatterOp, AllToAllOp, AllReduc
 bool isRearranged(Operation *op) { return !isa<AllReduceOp>(op); }
 /// Whether it puts together what is stored in parts, or cuts a gradient into them.
 bool movesParts(Operation *op) {
-  auto isInParts = [](Value v) {
-    return llvm::any_of(stateOf(v).getEntries(),
-                        [](const Entry &entry) { return entry.hold == Hold::Cut || entry.hold == Hold::Flat; });
-  };
+  auto isInParts = [](Value v) { return isCut(stateOf(v)); };
   return isa<ReduceScatterOp, AllGatherOp>(op) &&
          (llvm::all_of(op->getOperands(), isInParts) || llvm::all_of(op->getResults(), isInParts));
 }

@@ -18,7 +18,9 @@ struct Entry {
   bool operator==(const Entry &other) const { return over == other.over && hold == other.hold && axis == other.axis; }
   bool operator!=(const Entry &other) const { return !(*this == other); }
   /// Whether each coordinate holds a part only.
-  bool isPart() const { return hold == Hold::Split || hold == Hold::Cut || hold == Hold::Flat; }
+  bool isPart() const { return hold == Hold::Split || isCut(); }
+  /// Whether `store` makes that part.
+  bool isCut() const { return hold == Hold::Cut || hold == Hold::Flat; }
 };
 inline llvm::hash_code hash_value(const Entry &entry) {
   return llvm::hash_combine(entry.over, unsigned(entry.hold), entry.axis);
@@ -38,7 +40,7 @@ inline llvm::hash_code hash_value(const MeshAxis &axis) {
 }
 
 /// Module attributes that the passes read.
-inline constexpr llvm::StringLiteral kMesh = "dist.mesh";                      // the #dist.mesh
+inline constexpr llvm::StringLiteral kMesh = "dist.mesh"; // the #dist.mesh
 /// Over which mesh axes `store` cuts what: {optimizer = ["dp"], gradients = ["dp"], params = ["dp"]}.
 inline constexpr llvm::StringLiteral kStore = "dist.store";
 /// Where the clauses stand: {"tp.head" = loc("gpt.ech":40:5), "dp.store" = loc(…)}.
@@ -47,7 +49,7 @@ inline constexpr llvm::StringLiteral kLines = "dist.lines";
 inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";
 /// `collective` clauses: [{op = "all_reduce", over = ["dp"], algorithm = "ring"}].
 inline constexpr llvm::StringLiteral kAlgorithms = "dist.algorithms";
-/// The algorithm of these that passes make of other messages: scattered over the last mesh axis, summed over the others,
+/// That of these which passes make of other messages: scattered over the last mesh axis, summed over the others,
 /// gathered.
 inline constexpr llvm::StringLiteral kHierarchical = "hierarchical";
 

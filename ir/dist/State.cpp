@@ -21,6 +21,18 @@ StateAttr echelon::dist::wholeState(MeshAttr mesh) {
   return StateAttr::get(mesh.getContext(), entries);
 }
 
+bool echelon::dist::isCut(StateAttr state) {
+  return llvm::any_of(state.getEntries(), [](const Entry &entry) { return entry.isCut(); });
+}
+SmallVector<StringRef> echelon::dist::storedOver(ModuleOp module, StringRef meshAxis) {
+  SmallVector<StringRef> stored;
+  auto clauses = module->getAttrOfType<DictionaryAttr>(kStore);
+  for (StringRef what : {"optimizer", "gradients", "params"})
+    if (auto over = clauses ? clauses.getAs<ArrayAttr>(what) : ArrayAttr(); over && ech::has(over, meshAxis))
+      stored.push_back(what);
+  return stored;
+}
+
 StateAttr echelon::dist::ownState(Tensor type, MeshAttr mesh) {
   StateAttr state = wholeState(mesh);
   for (int m = 0; m < mesh.size(); ++m)

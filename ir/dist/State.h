@@ -10,6 +10,10 @@ MeshAttr meshOf(mlir::Operation *op);
 StateAttr stateOf(Tensor type);
 StateAttr stateOf(mlir::Value value);
 StateAttr wholeState(MeshAttr mesh);
+/// Whether `store` cuts it over some mesh axis.
+bool isCut(StateAttr state);
+/// What `store` clauses of the module cut over a mesh axis: of "optimizer", "gradients", "params", in this order.
+llvm::SmallVector<llvm::StringRef> storedOver(mlir::ModuleOp module, llvm::StringRef meshAxis);
 /// Over each mesh axis split along the first listed axis of the type, else whole.
 StateAttr ownState(Tensor type, MeshAttr mesh);
 

@@ -410,7 +410,7 @@ void Assign::yield(ech::YieldOp op) {
     StateAttr state = isFree(x) ? ofFree : stateNow(x);
     if (StateAttr cut = sumCut.lookup(x); cut && !isFree(x))
       for (int m : stores.gradients)
-        if (cut[m].hold == Hold::Cut || cut[m].hold == Hold::Flat)
+        if (cut[m].isCut())
           state = state.with(m, cut[m]);
     operand.set(need(x, state, op, state));
   };

@@ -3,6 +3,7 @@
 #include "ir/ech/SourcePlace.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -60,16 +61,6 @@ std::string Clauses::ofWorkers(int m) const {
   return sync ? withPlace("sync over " + mesh.nameOf(m).str(), sync)
               : "compress gradients over " + mesh.nameOf(m).str();
 }
-/// What the clauses store over a mesh axis: "optimizer, gradients".
-std::string Clauses::stored(int m) const {
-  std::string text;
-  auto stores = module->getAttrOfType<DictionaryAttr>(kStore);
-  for (StringRef what : {"optimizer", "gradients", "params"})
-    if (auto names = stores ? stores.getAs<ArrayAttr>(what) : ArrayAttr(); names && ech::has(names, mesh.nameOf(m)))
-      text += (text.empty() ? "" : ", ") + what.str();
-  return text;
-}
-/// All that the clauses split over a mesh axis.
 std::string Clauses::splits(int m) const {
   if (mesh.getAxes()[m].list.empty())
     return "over " + mesh.nameOf(m).str();
@@ -84,10 +75,11 @@ std::string Clauses::splits(int m) const {
 }
 std::string Clauses::text(int m, StringAttr axis) const {
   const bool split = axis && mesh.place(m, axis) >= 0;
-  const std::string text = split ? "split " + axis.str() : "store " + stored(m);
+  const SmallVector<StringRef> stored = storedOver(module, mesh.nameOf(m));
+  const std::string text = split ? "split " + axis.str() : "store " + llvm::join(stored, ", ");
   if (split && !isWritten(m, axis))
     return ofWorkers(m);
-  if (!split && stored(m).empty()) // an axis that was split by another name
+  if (!split && stored.empty()) // an axis that was split by another name
     return splits(m);
   return withPlace(text + " over " + mesh.nameOf(m).str(),
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
@@ -102,10 +94,8 @@ std::string Clauses::why(StateAttr from, StateAttr to, StringRef use) const {
       return entry.hold == Hold::Split && mesh.place(m, entry.axis) >= 0; // a rename may have split what is not
     };
     StringAttr axis = isListed(from[m]) ? from[m].axis : isListed(to[m]) ? to[m].axis : StringAttr();
-    bool cut =
-        from[m].hold == Hold::Cut || from[m].hold == Hold::Flat || to[m].hold == Hold::Cut || to[m].hold == Hold::Flat;
     std::string clause;
-    if (axis || cut)
+    if (axis || from[m].isCut() || to[m].isCut())
       clause = this->text(m, axis);
     else // a sum: some axis of the list was summed away
       clause = splits(m);

@@ -9,8 +9,6 @@ public:
   Clauses(mlir::ModuleOp module, MeshAttr mesh) : module(module), mesh(mesh) {}
 
   /// "split seq over tp (gpt.ech:40)"; without an axis "store optimizer over dp (gpt.ech:41)".
-  std::string stored(int m) const;
-  std::string splits(int m) const;
   std::string text(int m, mlir::StringAttr axis) const;
   /// Where the clause stands; `otherwise` where that is not known.
   mlir::Location place(int m, mlir::StringAttr axis, mlir::Location otherwise) const;
@@ -30,6 +28,8 @@ public:
 private:
   /// Whether a clause of the spec lists the axis: passes list others.
   bool isWritten(int m, mlir::StringAttr axis) const;
+  /// All that the clauses split over a mesh axis: "split head, seq over tp (gpt.ech:40)".
+  std::string splits(int m) const;
   /// Of an axis that a pass lists for workers.
   std::string ofWorkers(int m) const;
 

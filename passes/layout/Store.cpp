@@ -93,14 +93,9 @@ StateAttr echelon::layout::stateOfStack(StateAttr each, StringAttr axis) {
   return each;
 }
 
-bool echelon::layout::isCut(StateAttr state) {
-  return llvm::any_of(state.getEntries(),
-                      [](const Entry &entry) { return entry.hold == Hold::Cut || entry.hold == Hold::Flat; });
-}
-
 StateAttr echelon::layout::withoutCuts(StateAttr state) {
   for (int m = 0; m < state.size(); ++m)
-    if (state[m].hold == Hold::Cut || state[m].hold == Hold::Flat)
+    if (state[m].isCut())
       state = state.with(m, Hold::Whole);
   return state;
 }

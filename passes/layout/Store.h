@@ -33,6 +33,5 @@ dist::StateAttr stateOfStack(dist::StateAttr each, mlir::StringAttr axis);
 
 /// The same with nothing cut: own over the mesh axes that `store` cuts.
 dist::StateAttr withoutCuts(dist::StateAttr state);
-bool isCut(dist::StateAttr state);
 
 } // namespace echelon::layout

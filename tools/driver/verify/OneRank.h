@@ -4,8 +4,8 @@
 
 namespace echelon {
 
-/// Options of the same run on one rank, which keeps all that derivatives read, and works one after the other for the workers whose gradients are compressed,
-/// or for so many of a sync policy (0: there is none).
+/// Options of the same run on one rank, which keeps all that derivatives read, and works one after the other for the
+/// workers whose gradients are compressed, or for so many of a sync policy (0: there is none).
 inline CompileOptions oneRankFor(CompileOptions options, const std::optional<CompileOptions::Workers> &workers,
                                  int64_t policyWorkers) {
   options.oneRank = options.keepsAll = true;
