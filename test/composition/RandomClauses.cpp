@@ -15,6 +15,11 @@ struct Row {
 const char *kStack = "  repeat depth = 4 {\n    bent = tanh(1.1 * x)\n    x = dropout(bent * sin(bent), 0.2) + "
                      "0.1 * x * (1 + index(depth))\n  }\n";
 
+/// A product of a parameter that is large enough to pack.
+const char *kProduct = "  axis tall = 8\n  axis wide = 8\n  param wpress[tall, wide] ~ normal(0.3)\n"
+                       "  pressed = dot(tanh(x * (0.5 + 0.1 * index(tall))), wpress, over = tall)\n"
+                       "  loss press = 0.02 * mean(pressed * cos(pressed))\n";
+
 /// {| a || b |} is one of a and b, the first the plainest. $K is a number of gradients, one a worker; $B one of any
 /// size; $S the least staleness that these allow, or a little more; $T a time for each worker; $O nothing, or ` over`
 /// the workers' axes; $P a parameter that a product reads.
@@ -34,14 +39,14 @@ const std::vector<Row> kRows = {
     {"sync local_outer", "sync local(steps = {|2||1||3|}, outer = {|sgd(lr = 1)||sgd(lr = 0.5, momentum = 0.9)||"
                          "nesterov(lr = 0.7, momentum = 0.9)|})$O"},
     {"compress randomk", "compress gradients$O with randomk({|30%||60%|}){| || feedback|}"},
-    {"compress powersgd", "compress gradients$O with powersgd(rank = {|1||2|}){| || feedback|}"},
+    {"compress powersgd", "compress gradients$O with powersgd(rank = {|1||2|}){| || feedback|}", kProduct},
     {"compress topk", "compress gradients$O with topk({|30%||10%||100%|}){| || feedback|}"},
     {"compress onebit", "compress gradients$O with onebit{| || feedback|}"},
     {"compress int8", "compress gradients$O with int8{| || feedback|}"},
     {"compress fp16", "compress gradients$O with fp16{| || feedback|}"},
     {"precision bf16", "precision {|bf16||compute bf16, params fp32, reduce fp32, keep (norm, softmax, loss) fp32|}"},
     {"precision fp8", "precision fp8"},
-    {"precision keep", "precision compute bf16, keep (norm, softmax, loss, {|*||$P|}) fp32"},
+    {"precision keep", "precision compute bf16, keep (norm, softmax, loss, {|*||$P|}) fp32", kProduct},
     {"precision params", "precision compute bf16, params bf16"},
     {"precision reduce", "precision compute bf16, reduce {|bf16||fp16|}"},
     {"precision fp16", "precision compute fp16, scale {|1||16||256|}"},
