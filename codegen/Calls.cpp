@@ -1,5 +1,6 @@
 #include "codegen/Calls.h"
 #include "codegen/Target.h"
+#include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -54,6 +55,36 @@ void spell(rt::CollectiveOp op, Printer &printer) {
   printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str());
 }
 
+/// "send(r, r.group(1), r.coordinate(1) + 1, x, batch * embed, …)"
+void spellNeighbor(Operation *op, StringRef kind, Value buffer, int64_t step, ArrayRef<int64_t> mesh, StringRef why,
+                   Printer &printer) {
+  const std::string place = printer.place(op);
+  SmallVector<std::string> arguments{
+      "r", "r.group(" + std::to_string(op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt()) + ")",
+      "r.coordinate(" + std::to_string(mesh[0]) + ")" + (step > 0 ? " + 1" : " - 1"), printer.name(buffer),
+      elements(rt::buffer(buffer).count(), {buffer}, false, printer)};
+  if (!place.empty())
+    arguments.push_back(place);
+  printer.call(op, kind, arguments, why);
+}
+void spell(rt::SendOp op, Printer &printer) {
+  const std::string kept = op.getTickets() ? printer.name(op.getTickets()) + "[0] = send_start" : "send";
+  spellNeighbor(op, kept, op.getBuffer(), op.getStep(), op.getMesh(), op.getWhy(), printer);
+}
+void spell(rt::ReceiveOp op, Printer &printer) {
+  spellNeighbor(op, "receive", op.getBuffer(), op.getStep(), op.getMesh(), op.getWhy(), printer);
+}
+
+void spell(rt::AtOp op, Printer &printer) {
+  const int64_t m = op.getMesh(), coordinate = op.getCoordinate(), ranks = dist::meshOf(op).sizeOf(m);
+  const bool isLast = coordinate > 0 && coordinate == ranks - 1;
+  const ech::Axis stages{StringAttr::get(op.getContext(), "@" + op.getAxis()), ranks};
+  printer.open("if (r.coordinate(" + std::to_string(m) + ")" + (op.getExcept() ? " != " : " == ") +
+               (isLast ? printer.size(stages) + " - 1" : std::to_string(coordinate)) + ") {");
+  printer.block(op.getBody().front());
+  printer.close();
+}
+
 void spell(rt::TicketsOp op, Printer &printer) { printer.tickets(op.getTickets(), op.getCount()); }
 void spell(rt::WaitOp op, Printer &printer) { printer.call(op, "wait", {printer.name(op.getTicket())}); }
 } // namespace
@@ -74,6 +105,8 @@ void codegen::spell(rt::OffsetOp op, Printer &printer) {
   }
   if (text.empty() || op.getPlus() != 0)
     text += (text.empty() ? "" : " + ") + (op.getPlus() == 0 ? "0" : spelled(op.getPlus()));
+  if (op.getPosition())
+    text += " + " + printer.name(op.getPosition());
   printer.line("const int64_t " + printer.name(op.getResult()) + " = " + text + ";");
 }
 
@@ -90,7 +123,8 @@ void codegen::spell(rt::ForOp op, Printer &printer, function_ref<void(Block &)> 
 
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case<rt::CollectiveOp, rt::TicketsOp, rt::WaitOp>([&](auto typed) { ::spell(typed, printer); })
+      .Case<rt::CollectiveOp, rt::SendOp, rt::ReceiveOp, rt::AtOp, rt::TicketsOp, rt::WaitOp>(
+          [&](auto typed) { ::spell(typed, printer); })
       .Case<rt::InvokeOp>([&](auto call) { printer.target().invoke(call, printer); })
       .Case<rt::ReportOp>([&](auto report) { printer.target().report(report, printer); })
       .Case<rt::ProgressOp>([&](auto progress) { printer.target().progress(progress, printer); })

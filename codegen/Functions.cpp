@@ -1,5 +1,6 @@
 #include "codegen/Functions.h"
 #include "codegen/Calls.h"
+#include "ir/dist/State.h"
 #include "llvm/ADT/StringExtras.h"
 #include <functional>
 
@@ -90,6 +91,8 @@ private:
         flush();
       if (!function.empty()) {
         run.push_back(&op);
+      } else if (auto stages = dyn_cast<rt::StagesOp>(op)) {
+        turns(stages, positions);
       } else if (loop && !loop.getBody().front().empty()) {
         SmallVector<Value> inside(positions);
         inside.push_back(loop.position());
@@ -97,6 +100,30 @@ private:
       }
     }
     flush();
+  }
+
+  /// The stage's turns, in the order of the schedule.
+  void turns(rt::StagesOp stages, ArrayRef<Value> positions) {
+    const std::string schedule = stages.getSchedule() == "1f1b" ? "one_f_one_b" : stages.getSchedule().str();
+    ValueRange names = stages.getForward().getArguments();
+    const std::string micro = nameOf(names[0]), slot = nameOf(names[1]);
+    auto counted = [&](StringRef name, int64_t size) {
+      return step.size(ech::Axis{StringAttr::get(stages.getContext(), "@" + name), size});
+    };
+    const auto m = static_cast<int64_t>(stages.getMesh());
+    step.open("for (const Turn &turn : " + schedule + "(r.coordinate(" + std::to_string(m) + "), " +
+              counted(stages.getOver(), dist::meshOf(stages).sizeOf(int(m))) + ", " +
+              counted(stages.getAxis(), static_cast<int64_t>(stages.getCount())) + ")) {");
+    step.line("const int64_t " + micro + " = turn.micro, " + slot + " = " + micro + " % " +
+              std::to_string(stages.getSlots()) + ";");
+    for (Region *region : {&stages.getForward(), &stages.getBackward()}) {
+      SmallVector<Value> inside(positions);
+      llvm::append_range(inside, region->getArguments());
+      step.open(region == &stages.getForward() ? "if (turn.isForward) {" : "else {");
+      calls(region->front(), inside);
+      step.close();
+    }
+    step.close();
   }
 
   void function(StringRef name, ArrayRef<Operation *> ops, ArrayRef<Value> positions) {

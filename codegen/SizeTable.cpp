@@ -17,9 +17,9 @@ SizeTable::SizeTable(ModuleOp module) {
   if (dist::MeshAttr mesh = dist::meshOf(module))
     for (const dist::MeshAxis &axis : mesh.getAxes())
       divisors[axis.name] = axis.size;
-  module.walk([&](rt::ForOp loop) {
-    if (loop.getTime())
-      divisors[loop.getAxis()] = loop.getCount();
+  module.walk([&](Operation *op) {
+    if (auto passes = rt::passesOf(op))
+      divisors[passes->name] = passes->size;
   });
   auto list = module->getAttrOfType<ArrayAttr>(rt::kSizes);
   if (!list)

@@ -56,6 +56,10 @@ private:
       if (auto loop = dyn_cast<rt::ForOp>(op)) {
         if (failed(this->loop(loop)))
           return failure();
+      } else if (isa<rt::AtOp, rt::StagesOp>(op)) {
+        for (Block *inner : rt::blocksOf(&op))
+          if (failed(this->block(*inner)))
+            return failure();
       } else if (auto wait = dyn_cast<rt::WaitOp>(op)) {
         llvm::erase_if(underWay, [&](UnderWay &other) { return other.op.toWaitFor() == wait.getTicket(); });
       } else if (failed(operation(op))) {

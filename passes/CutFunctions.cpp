@@ -19,12 +19,11 @@ using namespace mlir;
 using namespace echelon;
 
 namespace {
-/// Whether something of a program is in a block.
-bool hasWork(Block &block) {
-  return llvm::any_of(block, [](Operation &op) {
-    auto loop = dyn_cast<rt::ForOp>(op);
-    return loop ? hasWork(loop.getBody().front()) : !rt::isDeclaration(op);
-  });
+/// Whether an operation, or something in it, is done by a program.
+bool hasWork(Operation &op) {
+  const auto blocks = rt::blocksOf(&op);
+  return blocks.empty() ? !rt::isDeclaration(op)
+                        : llvm::any_of(blocks, [](Block *inner) { return llvm::any_of(*inner, hasWork); });
 }
 
 bool isStarted(Operation &op) {
@@ -33,11 +32,12 @@ bool isStarted(Operation &op) {
 }
 
 void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
-  if (auto loop = dyn_cast<rt::ForOp>(op)) {
-    for (Operation &inner : loop.getBody().front())
+  const auto blocks = rt::blocksOf(&op);
+  for (Block *block : blocks)
+    for (Operation &inner : *block)
       phasesOf(inner, phases);
+  if (!blocks.empty())
     return;
-  }
   if (!rt::isDeclaration(op) && !isStarted(op))
     phases.insert(phaseOf(&op));
 }
@@ -70,13 +70,14 @@ void Cut::phases(Block &block) {
   for (Operation &op : block) {
     llvm::SmallSetVector<StringRef, 4> inside;
     phasesOf(op, inside);
-    if (inside.size() > 1) {
+    if (inside.size() > 1 || isa<rt::StagesOp>(op)) {
       function.clear();
-      phases(cast<rt::ForOp>(op).getBody().front());
+      for (Block *inner : rt::blocksOf(&op))
+        phases(*inner);
+      function.clear();
       continue;
     }
-    auto loop = dyn_cast<rt::ForOp>(op);
-    if (rt::isDeclaration(op) || (loop && !hasWork(loop.getBody().front())))
+    if (rt::isDeclaration(op) || (!rt::blocksOf(&op).empty() && !hasWork(op)))
       continue;
     StringRef wanted = !inside.empty() ? inside[0] : function.empty() ? phaseOf(&op) : phase;
     if (function.empty() || wanted != phase)

@@ -140,7 +140,10 @@ struct Fuse : echelon::impl::FuseBase<Fuse> {
     dist::MeshAttr mesh = dist::meshOf(module);
     SmallVector<Block *> blocks;
     for (auto step : module.getOps<ech::StepOp>()) {
-      step.walk([&](ech::RepeatOp repeat) { blocks.push_back(repeat.block()); });
+      step.walk([&](Operation *op) {
+        if (isa<ech::RepeatOp, dist::AtOp>(op))
+          blocks.push_back(&op->getRegion(0).front());
+      });
       blocks.push_back(&step.getBody().front());
     }
     for (Block *block : blocks)

@@ -98,9 +98,9 @@ llvm::StringSet<> echelon::constantsOf(mlir::ModuleOp module) {
   if (dist::MeshAttr mesh = dist::meshOf(module))
     for (const dist::MeshAxis &axis : mesh.getAxes())
       names.insert(identifier(axis.name));
-  module.walk([&](rt::ForOp loop) {
-    if (loop.getTime())
-      names.insert(identifier(loop.getAxis()));
+  module.walk([&](mlir::Operation *op) {
+    if (auto passes = rt::passesOf(op))
+      names.insert(identifier(passes->name));
   });
   return names;
 }

@@ -32,7 +32,7 @@ void LocalNames::enter(ArrayRef<Operation *> ops) {
     Operation *made = v.getDefiningOp();
     if (!made || made->hasAttr(rt::kName))
       if (auto argument = dyn_cast<BlockArgument>(v);
-          made || isa<rt::ForOp, rt::FunctionOp>(argument.getOwner()->getParentOp()))
+          made || isa<rt::ForOp, rt::StagesOp, rt::FunctionOp>(argument.getOwner()->getParentOp()))
         taken.insert(nameOf(v));
     if (auto view = dyn_cast_or_null<rt::ViewOp>(made))
       llvm::for_each(view->getOperands(), add);
@@ -43,6 +43,9 @@ void LocalNames::enter(ArrayRef<Operation *> ops) {
       llvm::for_each(inner->getResults(), add);
       if (auto loop = dyn_cast<rt::ForOp>(inner))
         add(loop.position());
+      if (isa<rt::StagesOp>(inner))
+        for (Block *block : rt::blocksOf(inner))
+          llvm::for_each(block->getArguments(), add);
     });
 }
 

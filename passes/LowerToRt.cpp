@@ -98,8 +98,10 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
   void numberGroups(ModuleOp module) {
     Builder builder(module.getContext());
     SmallVector<Attribute> groups;
-    module.walk([&](rt::CollectiveOp op) {
-      Attribute key = op.getMeshAttr();
+    module.walk([&](Operation *op) {
+      if (!isa<rt::CollectiveOp, rt::SendOp, rt::ReceiveOp>(op))
+        return;
+      Attribute key = op->getAttr("mesh");
       auto at = llvm::find(groups, key);
       op->setAttr(rt::kGroup, builder.getI64IntegerAttr(at - groups.begin()));
       if (at == groups.end())

@@ -36,10 +36,15 @@ public:
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto message = dyn_cast<rt::CollectiveOp>(op); message && message.isStarted())
         open.insert(message.toWaitFor());
+      else if (auto send = dyn_cast<rt::SendOp>(op); send && send.getTickets())
+        open.insert(send.getTickets());
       else if (auto wait = dyn_cast<rt::WaitOp>(op))
         open.erase(wait.getTicket());
       else if (auto loop = dyn_cast<rt::ForOp>(op))
         this->loop(loop);
+      else if (isa<rt::AtOp, rt::StagesOp>(op))
+        for (Block *inner : rt::blocksOf(&op))
+          this->block(*inner);
       else if ((looks || !open.empty()) && isLong(op))
         moveOnAfter(op);
     }

@@ -80,10 +80,11 @@ struct NameSizes : echelon::impl::NameSizesBase<NameSizes> {
     if (auto like = module->getAttrOfType<ArrayAttr>(ech::kLikeBatch))
       for (auto axis : like.getAsRange<StringAttr>())
         samples.insert(axis);
-    module.walk([&](rt::ForOp loop) {
-      if (loop.getTime() && loop.getCount() > 1 &&
-          llvm::none_of(divisors, [&](const Divisor &d) { return d.name == loop.getAxisAttr(); }))
-        divisors.push_back({loop.getAxisAttr(), static_cast<int64_t>(loop.getCount()), samples});
+    module.walk([&](Operation *op) {
+      auto passes = rt::passesOf(op);
+      if (passes && passes->size > 1 &&
+          llvm::none_of(divisors, [&](const Divisor &d) { return d.name == passes->name; }))
+        divisors.push_back({passes->name, passes->size, samples});
     });
   }
 

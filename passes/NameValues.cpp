@@ -6,6 +6,7 @@
 // 4. A ticket that one function starts and another one waits for is a member of the messages of a step.
 #include "ir/rt/Rt.h"
 #include "passes/Identifier.h"
+#include "passes/LocalNames.h"
 #include "passes/Passes.h"
 #include "passes/lower/ValueNames.h"
 #include "llvm/ADT/SetVector.h"
@@ -34,6 +35,8 @@ private:
   void inScope(Block &block);
   void name(Operation &op);
   void nameView(rt::ViewOp view);
+  void nameSend(rt::SendOp send);
+  void nameTurns(rt::StagesOp stages);
   void nameTicket(Operation *op, Value ticket, rt::CollectiveOp started);
   Functions functionsOf(Value v);
   bool isTaken(StringRef name, const Functions &functions);
@@ -48,6 +51,7 @@ private:
     auto name = op->getAttrOfType<StringAttr>(rt::kName);
     return name ? name.getValue() : "";
   }
+  static std::string nameOf(BlockArgument position) { return echelon::nameOf(position); }
   /// The name of the memory that a buffer is (part of).
   StringRef memoryOf(Value v) {
     rt::AllocOp alloc = rt::allocOf(v);
@@ -103,7 +107,7 @@ void Namer::nameView(rt::ViewOp view) {
   std::string wanted = own.empty() || own == base ? (base + "_part").str() : own;
   if (view.getIndices().size() == 1)
     if (auto position = dyn_cast<BlockArgument>(view.getIndices()[0]))
-      wanted = (base + "_" + nameOf(position.getOwner()->getParentOp())).str();
+      wanted = (base + "_" + nameOf(position)).str();
   give(view, wanted, functions);
   views[key] = nameOf(view).str();
 }
@@ -119,6 +123,14 @@ void Namer::nameTicket(Operation *op, Value ticket, rt::CollectiveOp started) {
   const std::string name = free(wanted, {});
   everywhere.insert(name);
   op->setAttr(rt::kMember, b.getStrArrayAttr({"Messages", name}));
+}
+
+/// A send that goes on while its stage computes is one of the messages of a step.
+void Namer::nameSend(rt::SendOp send) {
+  Operation *tickets = send.getTickets().getDefiningOp();
+  const std::string name = free(("send_of_" + memoryOf(send.getBuffer())).str(), {});
+  everywhere.insert(name);
+  tickets->setAttr(rt::kMember, b.getStrArrayAttr({"Messages", name}));
 }
 
 void Namer::name(Operation &op) {
@@ -151,9 +163,30 @@ void Namer::name(Operation &op) {
     for (Operation *user : tickets.getTickets().getUsers())
       if (auto kept = dyn_cast<rt::CollectiveOp>(user))
         nameTicket(tickets, tickets.getTickets(), kept);
+      else if (auto send = dyn_cast<rt::SendOp>(user))
+        nameSend(send);
   } else if (auto started = dyn_cast<rt::CollectiveOp>(op); started && started.getTicket()) {
     nameTicket(started, started.getTicket(), started);
   }
+}
+
+/// The micro batch and its slot have the same names in both regions.
+void Namer::nameTurns(rt::StagesOp stages) {
+  Functions functions;
+  stages.walk([&](Operation *inner) { functions.insert(rt::functionOf(inner)); });
+  const auto before = taken;
+  SmallVector<Attribute> names;
+  for (StringRef wanted : {stages.getAxis(), StringRef("slot")}) {
+    std::string name = wanted == "slot"
+                           ? uniqueName(wanted, [&](StringRef name) { return isTaken(name, functions); })
+                           : shortestName(wanted, [&](StringRef name) { return isTaken(name, functions); });
+    names.push_back(b.getStringAttr(name));
+    take(name, functions);
+  }
+  stages->setAttr(rt::kName, b.getArrayAttr(names));
+  for (Block *inner : rt::blocksOf(stages))
+    inScope(*inner);
+  taken = before;
 }
 
 void Namer::inScope(Block &block) {
@@ -162,6 +195,11 @@ void Namer::inScope(Block &block) {
   for (Operation &op : block) {
     name(op);
     auto loop = dyn_cast<rt::ForOp>(op);
+    if (auto stages = dyn_cast<rt::StagesOp>(op))
+      nameTurns(stages);
+    else if (!loop)
+      for (Block *inner : rt::blocksOf(&op))
+        inScope(*inner);
     if (!loop)
       continue;
     Functions functions = functionsOf(loop.position());

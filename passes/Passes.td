@@ -248,6 +248,39 @@ def FormCollectives : DistPass<"dist-form-collectives"> {
   }];
 }
 
+def FormPipeline : DistPass<"dist-form-pipeline"> {
+  let summary = "a pass through a repeat whose iterations are divided over ranks becomes the work of stages";
+  let description = [{
+    The layout has said that `split layer over pp` divides the iterations of the repeat: each coordinate of pp is a
+    stage, and has a part of them.
+    1. What stands outside of the repeat is done on the first stage, on the last one, or on all (passes/pipeline/Stages).
+    2. A stage receives what the repeat carries from the one before it, and sends it on to the next; the derivative's
+       cotangents go the other way.
+    3. The loop over micro batches becomes two, of the forward passes and of the backward passes, which read what the
+       forward ones have kept.
+    ```mlir
+    %sums:2 = ech.repeat "micro" = 4 time {
+      %x = embed; %y, %h = ech.repeat "layer" = 8 carry(%x) {…}; %loss = head(%y)
+      %dy = …; %dx, %dw = ech.repeat "layer" = 8 reverse carry(%dy) slice(%h) {…}; %de = …
+      ech.yield sum(%loss, %dw, %de)
+    }
+    ```
+    becomes
+    ```mlir
+    %kept:2, %total = ech.repeat "micro" = 4 time {
+      %x = dist.at "first" of "pp" { embed }
+      %in = dist.receive %x from "previous" over "pp"
+      %y, %h = ech.repeat "layer" = 8 carry(%in) {…}
+      dist.send %y to "next" over "pp"
+      %loss, %kept = dist.at "last" of "pp" { head(%y) }
+      ech.yield stack(%h, %kept) sum(%loss)
+    }
+    %grads:2 = ech.repeat "micro" = 4 time slice(%kept#0, %kept#1) { … }
+    ```
+    Runs when collectives are formed: what one stage does alone has no message over pp.
+  }];
+}
+
 def SplitNorms : DistPass<"dist-split-norms"> {
   let summary = "what a norm over channels does element by element becomes element-wise operations";
   let description = [{

@@ -16,6 +16,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
     return;
   manager.addPass(createAssignLayout());
   manager.addPass(createFormCollectives());
+  manager.addPass(createFormPipeline());
   manager.addPass(createSplitNorms());
   manager.addPass(createSplitInside());
   manager.addPass(createOverlapLoops({options.loopBytes}));

@@ -61,8 +61,8 @@ void Plan::number(mlir::Block &block) {
   for (Operation &op : block) {
     int64_t start = clock++;
     order.push_back(&op);
-    if (isa<rt::ForOp>(op))
-      number(op.getRegion(0).front());
+    for (mlir::Block *inner : rt::blocksOf(&op))
+      number(*inner);
     time[&op] = {start, clock++};
   }
 }

@@ -6,6 +6,7 @@
 // 3. What touches samples moves into `ech.repeat … time`; its sums come out as sums over the passes. All but gradients
 //    are added up in f64: an evaluation may have millions of passes.
 // 4. What is made of totals, the reports, gradients and writes follow.
+#include "ir/dist/State.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Loops.h"
 #include "passes/Passes.h"
@@ -335,7 +336,7 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
       return signalPassFailure();
     for (StepOp step : steps) {
       const Time time = timeOf(step);
-      if (time.passes == 1)
+      if (time.passes == 1 && !hasStages(step))
         continue;
       if (time.evaluation())
         prepareEvaluation(step, time);
@@ -349,6 +350,18 @@ struct SplitTime : echelon::impl::SplitTimeBase<SplitTime> {
       if (!step.getBody().front().empty() && failed(Split(step, time, real).run()))
         return signalPassFailure();
     }
+  }
+
+  /// Whether it holds a repeat whose iterations are the stages of a pipeline: each pass goes through them, one alone,
+  /// too.
+  static bool hasStages(StepOp step) {
+    const dist::MeshAttr mesh = dist::meshOf(step);
+    return step
+        .walk([&](RepeatOp loop) {
+          const int stages = dist::stagesOf(mesh, loop.getAxis());
+          return stages >= 0 && mesh.sizeOf(stages) > 1 ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   Type realType() {

@@ -5,4 +5,5 @@
 #include "runtime/kernels/Kernels.h"
 #include "runtime/program/Program.h"
 #include "runtime/program/Rank.h"
+#include "runtime/program/Turns.h"
 #include "runtime/random/Philox.h"

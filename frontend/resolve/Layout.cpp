@@ -128,6 +128,7 @@ std::vector<MeshAxisSettings *> TrainResolver::meshAxes(const std::vector<Ident>
 void TrainResolver::split(const SplitClause &c) {
   bool padded = false;
   std::set<std::string> seen;
+  const Method *schedule = nullptr;
   for (const Method &m : c.with) {
     if (!oneOf(m.name, {"padding", "zigzag", "ring", "gpipe", "1f1b", "interleaved", "zero_bubble"},
                "way of splitting"))
@@ -143,6 +144,8 @@ void TrainResolver::split(const SplitClause &c) {
       args.whole("chunks", atLeast(2));
     if (m.name.text == "padding")
       padded = true;
+    else if (m.name.text == "gpipe" || m.name.text == "1f1b")
+      schedule = &m;
     else
       layoutNotBuilt(m.range, "split with " + m.name.text,
                      m.name.text == "ring" || m.name.text == "zigzag"
@@ -154,6 +157,11 @@ void TrainResolver::split(const SplitClause &c) {
   for (const Count &n : c.counts)
     atLeastOne(n, "a part of a split");
   std::vector<MeshAxisSettings *> over = meshAxes(c.over);
+  for (MeshAxisSettings *axis : over)
+    if (schedule) {
+      axis->schedule = schedule->name.text;
+      axis->scheduleRange = schedule->range;
+    }
   if (c.parts == SplitClause::Given)
     for (MeshAxisSettings *axis : over)
       if (over.size() == 1 && !layoutOpen && int64_t(c.counts.size()) != axis->size)
@@ -307,6 +315,45 @@ const std::vector<Ident> *axesOf(const Body &body, const std::string &name) {
 }
 } // namespace
 
+/// A mesh axis that splits the axis of a repeat: each of its coordinates has a part of the iterations, a stage of a
+/// pipeline.
+static void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> &sizes,
+                          const std::set<std::string> &repeats, Diagnostics &diagnostics) {
+  const MeshAxisSettings::Entry *stages = nullptr, *other = nullptr;
+  for (const MeshAxisSettings::Entry &entry : mesh.list)
+    (repeats.count(entry.axis) ? stages : other) = &entry;
+  if (!stages) {
+    if (!mesh.schedule.empty() && other)
+      diagnostics.error(Code::E0409, mesh.scheduleRange,
+                        mesh.schedule + " is an order in which the stages of a pipeline work, and " + other->axis +
+                            " is not the axis of a repeat; leave it out");
+    return;
+  }
+  if (mesh.schedule.empty())
+    mesh.schedule = "1f1b";
+  if (mesh.list.size() > 1) {
+    if (!other)
+      other = &mesh.list.front();
+    diagnostics
+        .error(Code::E0318, other->range,
+               mesh.name + " splits " + stages->axis +
+                   ", the axis of a repeat, into stages of a pipeline, and splits " + "nothing else; split " +
+                   other->axis + " over another mesh axis")
+        .note(stages->range, "the stages");
+    return;
+  }
+  auto size = sizes.find(stages->axis);
+  if (size != sizes.end() && size->second % mesh.size != 0) {
+    int64_t below = std::min(size->second, mesh.size);
+    while (size->second % below != 0)
+      --below;
+    diagnostics.error(Code::E0312, stages->range,
+                      "cannot split " + stages->axis + " = " + std::to_string(size->second) + " over " + mesh.name +
+                          " = " + std::to_string(mesh.size) + "; stages have equally many iterations: use " +
+                          mesh.name + " = " + std::to_string(below));
+  }
+}
+
 void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
                Diagnostics &diagnostics) {
   std::vector<std::string> known;
@@ -314,12 +361,17 @@ void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &size
     known.push_back(name);
   for (const std::string &name : repeats)
     known.push_back(name);
-  for (const MeshAxisSettings &mesh : settings.mesh)
+  const SourceRange *pipeline = nullptr;
+  for (MeshAxisSettings &mesh : settings.mesh) {
+    checkPipeline(mesh, sizes, repeats, diagnostics);
     for (const MeshAxisSettings::Entry &entry : mesh.list) {
       if (repeats.count(entry.axis)) {
-        settings.layoutBuilt = false;
-        settings.notBuilt.push_back(
-            {entry.range, "split " + entry.axis + " over " + mesh.name + " (a pipeline)", splitAxes});
+        if (pipeline && mesh.size > 1) {
+          settings.layoutBuilt = false;
+          settings.notBuilt.push_back(
+              {entry.range, "a second pipeline", "split the axis of one repeat, over one mesh axis"});
+        }
+        pipeline = &entry.range;
       } else if (!sizes.count(entry.axis)) {
         std::string hint = didYouMean(entry.axis, known);
         if (hint.empty())
@@ -335,6 +387,7 @@ void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &size
         diagnostics.error(Code::E0306, entry.range, "the model has no axis " + quoted(entry.axis) + hint);
       }
     }
+  }
 }
 
 } // namespace echelon::frontend

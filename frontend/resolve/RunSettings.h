@@ -21,6 +21,8 @@ struct MeshAxisSettings {
   int64_t size = 1;
   std::vector<Entry> list;
   std::map<std::string, SourceRange> stored; // of "optimizer", "gradients", "params" what is cut over it, by which line
+  std::string schedule;      // of a pipeline: "gpipe", "1f1b"; empty where no axis of a repeat is split over it
+  SourceRange scheduleRange; // `with 1f1b`; not valid where the line does not say it
   SourceRange range;
 };
 
@@ -222,7 +224,7 @@ RunSettings resolveTrain(const Program &program, const Train &train, Diagnostics
 void checkLength(const RunSettings &settings, Diagnostics &diagnostics);
 
 /// The checks that need the model's axes: every listed axis exists (nearest name otherwise). Sizes: all axes of the
-/// model by name; `repeats` are the axes of repeats, whose split (a pipeline) is not built yet.
+/// model by name; `repeats` are the axes of repeats, whose split makes a pipeline.
 void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
                Diagnostics &diagnostics);
 

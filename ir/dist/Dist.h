@@ -45,6 +45,11 @@ inline constexpr llvm::StringLiteral kMesh = "dist.mesh"; // the #dist.mesh
 inline constexpr llvm::StringLiteral kStore = "dist.store";
 /// Where the clauses stand: {"tp.head" = loc("gpt.ech":40:5), "dp.store" = loc(…)}.
 inline constexpr llvm::StringLiteral kLines = "dist.lines";
+/// In which order the stages of a pipeline work, by the mesh axis that splits the repeat: {pp = "1f1b"}.
+inline constexpr llvm::StringLiteral kSchedules = "dist.schedules";
+/// On the two loops of a pipeline whose passes come in the turns of a schedule, the forward and the backward ones:
+/// {schedule = "1f1b", over = "pp", slots = 2}, of how many micro batches a stage keeps something at once.
+inline constexpr llvm::StringLiteral kTurns = "dist.turns";
 /// Ranks of a machine, in order; without: all.
 inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";
 /// `collective` clauses: [{op = "all_reduce", over = ["dp"], algorithm = "ring"}].

@@ -333,4 +333,44 @@ def Dist_WaitEachOp : Dist_Op<"wait_each", [AllTypesMatch<["stack", "result"]>]>
   }];
 }
 
+//===------------------------------------------------------------------------------------------------------------===//
+// Stages of a pipeline
+//===------------------------------------------------------------------------------------------------------------===//
+
+def Dist_YieldOp : Dist_Op<"yield", [Pure, Terminator, HasParent<"AtOp">]> {
+  let summary = "ends what one stage does: a value for each result";
+  let arguments = (ins Variadic<Dist_Tensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+def Dist_AtOp : Dist_Op<"at", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "what one stage does alone: that on the first coordinate of a mesh axis, or on the last";
+  let description = [{
+    `stage` is first or last. Elsewhere there are no results: they are read on the same stage, or handed on by a
+    dist.receive; where a result is `sum` over the mesh axis, other coordinates add nothing.
+  }];
+  let arguments = (ins StrAttr:$stage, StrAttr:$over);
+  let results = (outs Variadic<Dist_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$stage `of` $over $body attr-dict (`->` type($results)^)?";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block *block() { return &getBody().front(); }
+    ::echelon::dist::YieldOp yield();
+  }];
+}
+def Dist_ReceiveOp : Dist_Op<"receive", [AllTypesMatch<["value", "result"]>]> {
+  let summary = "what the stage beside this one has sent; at the end of the row, the operand";
+  let description = [{`from` is previous or next. The operand is there on the first stage, or on the last one, alone.}];
+  let arguments = (ins Dist_Tensor:$value, StrAttr:$from, StrAttr:$over, StrAttr:$why);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$value `from` $from `over` $over `why` $why attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+def Dist_SendOp : Dist_Op<"send"> {
+  let summary = "to the stage beside this one; at the end of the row, nothing";
+  let arguments = (ins Dist_Tensor:$value, StrAttr:$to, StrAttr:$over, StrAttr:$why);
+  let assemblyFormat = "$value `to` $to `over` $over `why` $why attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
 #endif

@@ -74,6 +74,25 @@ LogicalResult BroadcastOp::verify() {
   LogicalResult OP::verify() {                                                                                         \
     return verifyMessage(*this, KIND, getValues().getTypes(), getResults().getTypes(), getOver());                     \
   }
+static LogicalResult verifyStages(Operation *op, StringRef meshAxis, StringRef word, ArrayRef<StringRef> words) {
+  MeshAttr mesh = meshOf(op);
+  if (!mesh || mesh.index(meshAxis) < 0)
+    return op->emitOpError("is over ") << meshAxis << ", which the mesh lacks";
+  if (!llvm::is_contained(words, word))
+    return op->emitOpError("is ") << words[0] << " or " << words[1] << ", not " << word;
+  return success();
+}
+YieldOp AtOp::yield() { return cast<YieldOp>(block()->getTerminator()); }
+LogicalResult AtOp::verify() {
+  if (block()->empty() || !isa<YieldOp>(block()->back()) || yield().getValues().size() != getResults().size())
+    return emitOpError("ends with a value for each of its ") << getResults().size() << " results";
+  for (auto [value, result] : llvm::zip(yield().getValues(), getResults()))
+    if (ech::tensor(value).withState({}) != ech::tensor(result).withState({}))
+      return emitOpError("has a result ") << result.getType() << " of " << value.getType();
+  return verifyStages(*this, getOver(), getStage(), {"first", "last"});
+}
+LogicalResult ReceiveOp::verify() { return verifyStages(*this, getOver(), getFrom(), {"previous", "next"}); }
+LogicalResult SendOp::verify() { return verifyStages(*this, getOver(), getTo(), {"previous", "next"}); }
 MESSAGE(ReduceScatterOp, "reduce_scatter")
 MESSAGE(AllToAllOp, "all_to_all")
 MESSAGE(AllGatherOp, "all_gather")

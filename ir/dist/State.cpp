@@ -33,6 +33,13 @@ SmallVector<StringRef> echelon::dist::storedOver(ModuleOp module, StringRef mesh
   return stored;
 }
 
+int echelon::dist::stagesOf(MeshAttr mesh, StringRef axis) {
+  for (int m = 0; mesh && m < mesh.size(); ++m)
+    if (mesh.place(m, axis) >= 0)
+      return m;
+  return -1;
+}
+
 StateAttr echelon::dist::ownState(Tensor type, MeshAttr mesh) {
   StateAttr state = wholeState(mesh);
   for (int m = 0; m < mesh.size(); ++m)

@@ -12,6 +12,9 @@ StateAttr stateOf(mlir::Value value);
 StateAttr wholeState(MeshAttr mesh);
 /// Whether `store` cuts it over some mesh axis.
 bool isCut(StateAttr state);
+/// The mesh axis over whose coordinates the iterations of a repeat along `axis` are divided, the stages of a pipeline;
+/// -1 where there is none. Inside such a repeat each value is whole over it, on the coordinate of the iteration.
+int stagesOf(MeshAttr mesh, llvm::StringRef axis);
 /// What `store` clauses of the module cut over a mesh axis: of "optimizer", "gradients", "params", in this order.
 llvm::SmallVector<llvm::StringRef> storedOver(mlir::ModuleOp module, llvm::StringRef meshAxis);
 /// Over each mesh axis split along the first listed axis of the type, else whole.

@@ -210,6 +210,43 @@ void ForOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int
   state.addRegion()->emplaceBlock().addArgument(builder.getIndexType(), state.location);
 }
 
+void StagesOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int64_t count, StringRef schedule,
+                     int64_t mesh, StringRef over, int64_t slots) {
+  Properties &properties = state.getOrAddProperties<Properties>();
+  properties.axis = builder.getStringAttr(axis);
+  properties.count = builder.getI64IntegerAttr(count);
+  properties.schedule = builder.getStringAttr(schedule);
+  properties.mesh = builder.getI64IntegerAttr(mesh);
+  properties.over = builder.getStringAttr(over);
+  properties.slots = builder.getI64IntegerAttr(slots);
+  for (int i = 0; i < 2; ++i) { // forward, backward: the micro batch and its slot
+    Block &block = state.addRegion()->emplaceBlock();
+    block.addArgument(builder.getIndexType(), state.location);
+    block.addArgument(builder.getIndexType(), state.location);
+  }
+}
+
+SmallVector<Block *, 2> echelon::rt::blocksOf(Operation *op) {
+  SmallVector<Block *, 2> blocks;
+  if (isa<ForOp, AtOp, StagesOp>(op))
+    for (Region &region : op->getRegions())
+      blocks.push_back(&region.front());
+  return blocks;
+}
+int64_t echelon::rt::timesOf(Operation *op) {
+  if (auto loop = dyn_cast<ForOp>(op))
+    return static_cast<int64_t>(loop.getCount());
+  auto stages = dyn_cast<StagesOp>(op);
+  return stages ? static_cast<int64_t>(stages.getCount()) : 1;
+}
+std::optional<echelon::ech::Axis> echelon::rt::passesOf(Operation *op) {
+  if (auto loop = dyn_cast<ForOp>(op); loop && loop.getTime())
+    return ech::Axis{loop.getAxisAttr(), static_cast<int64_t>(loop.getCount())};
+  if (auto stages = dyn_cast<StagesOp>(op))
+    return ech::Axis{stages.getAxisAttr(), static_cast<int64_t>(stages.getCount())};
+  return std::nullopt;
+}
+
 LogicalResult ViewOp::verify() {
   if (getIndices().size() != getFactors().size())
     return emitOpError() << "has one factor an index";
@@ -342,7 +379,8 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   auto isTexts = [&] { return isListOf([](Attribute item) { return isa<StringAttr>(item); }); };
   auto isDictionaries = [&] { return isListOf([](Attribute item) { return isa<DictionaryAttr>(item); }); };
   if (name == kGroup)
-    return check(isa<CollectiveOp>(op) && isa<IntegerAttr>(value), "a place in rt.groups, on a collective");
+    return check(isa<CollectiveOp, SendOp, ReceiveOp>(op) && isa<IntegerAttr>(value),
+                 "a place in rt.groups, on a message");
   if (name == kGroups)
     return check(isa<ModuleOp>(op) && isListOf([](Attribute item) { return isa<DenseI64ArrayAttr>(item); }),
                  "a list of mesh axes for each group, on the module");

@@ -27,6 +27,12 @@ bool overlap(mlir::Value a, mlir::Value b);
 std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64_t stride);
 /// Whether an operation only says what a value is, and is nowhere in a program.
 inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
+/// The blocks of what is done several times, in turn, or on some ranks alone; none of other operations.
+llvm::SmallVector<mlir::Block *, 2> blocksOf(mlir::Operation *op);
+/// How often what is in an operation is done, in one go of what is around it; 1 of operations that do nothing in turn.
+int64_t timesOf(mlir::Operation *op);
+/// The name and number of micro batches or batches of a loop over them, or of stages that take them in turn.
+std::optional<ech::Axis> passesOf(mlir::Operation *op);
 /// What uses a buffer, or a view of it.
 void forEachUser(mlir::Value buffer, llvm::function_ref<void(mlir::Operation *)> visit);
 /// The name that the user gave a value, or "".

@@ -154,6 +154,31 @@ def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects]>
   }];
 }
 
+def Rt_AtOp : Rt_Op<"at", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "what the ranks at one coordinate of a mesh axis do alone, or all others";
+  let description = [{`rt.at 0 of 1 "pp" { … }`: the first stage along mesh axis 1; with `except`, all but that.}];
+  let arguments = (ins I64Attr:$coordinate, I64Attr:$mesh, StrAttr:$axis, UnitAttr:$except);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "(`except` $except^)? $coordinate `of` $mesh $axis $body attr-dict";
+}
+
+def Rt_StagesOp : Rt_Op<"stages", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "the stages of a pipeline work through micro batches, each in an order of its own";
+  let description = [{
+    `rt.stages "micro" = 8 by "1f1b" of 1 "pp" slots 4 forward { ^bb0(%m: index, %slot: index): … } backward { … }`:
+    the coordinate along mesh axis 1 runs the regions in the order of the schedule (runtime/program/Schedule.h), each once
+    a micro batch. What a backward pass reads of the forward one of its micro batch is kept in its slot.
+  }];
+  let arguments = (ins StrAttr:$axis, I64Attr:$count, StrAttr:$schedule, I64Attr:$mesh, StrAttr:$over, I64Attr:$slots);
+  let regions = (region SizedRegion<1>:$forward, SizedRegion<1>:$backward);
+  let assemblyFormat = [{
+    $axis `=` $count `by` $schedule `of` $mesh $over `slots` $slots `forward` $forward `backward` $backward attr-dict
+  }];
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "::llvm::StringRef":$schedule,
+                                 "int64_t":$mesh, "::llvm::StringRef":$over, "int64_t":$slots)>];
+}
+
 def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
                                    DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
   let summary = "gives the run a scalar: its slot in the program's table";
@@ -168,12 +193,13 @@ def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Touches, ["reads", 
 def Rt_OffsetOp : Rt_Op<"offset", [Pure]> {
   let summary = "where this rank's piece begins: sum of mesh coordinates times factors";
   let description = [{
-    `of`: the axis that is cut, with its size on one rank, by whose name a program gives the factors.
+    `of`: the axis that is cut, with its size on one rank, by whose name a program gives the factors. `at`: a position
+    in the piece, where the sum is that in the whole axis.
   }];
   let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus,
-                       OptionalAttr<Rt_Size>:$of);
+                       OptionalAttr<Rt_Size>:$of, Optional<Index>:$position);
   let results = (outs Index:$result);
-  let assemblyFormat = "$mesh `times` $factors (`plus` $plus^)? (`of` $of^)? attr-dict";
+  let assemblyFormat = "$mesh `times` $factors (`plus` $plus^)? (`of` $of^)? (`at` $position^)? attr-dict";
 }
 def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
   I32EnumAttrCase<"LearningRate", 0, "learning_rate">, I32EnumAttrCase<"BiasCorrection", 1, "bias_correction">,
@@ -245,6 +271,26 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
     int64_t messageBytes();
   }];
 }
+class Rt_Neighbor<string mnemonic, string whom, string more = ""> : Rt_Op<mnemonic, [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+                                                                   DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
+  let description = [{
+    Between two ranks that differ by one in a mesh axis alone. `step` is 1 where the other one is the next, -1 where it is
+    the one before. Messages arrive in the order in which they are sent.
+  }];
+  let assemblyFormat = "$buffer `"# whom #"` $step `over` $mesh `ranks` $ranks $axis `why` $why "# more #
+                       "attr-dict `:` type($buffer)";
+}
+def Rt_SendOp : Rt_Neighbor<"send", "to", "(`keeps` $tickets^)? "> {
+  let summary = "a buffer to the neighbor along a mesh axis; with tickets it is started only, and rt.wait ends it";
+  let arguments = (ins Rt_Buffer:$buffer, I64Attr:$step, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis,
+                       StrAttr:$why, Optional<Rt_Ticket>:$tickets);
+}
+def Rt_ReceiveOp : Rt_Neighbor<"receive", "from"> {
+  let summary = "a buffer from the neighbor along a mesh axis";
+  let arguments = (ins Rt_Buffer:$buffer, I64Attr:$step, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis,
+                       StrAttr:$why);
+}
+
 def Rt_ProgressOp : Rt_Op<"progress"> {
   let summary = "moves on what has been started, without waiting: messages between machines go no further by themselves";
   let description = [{

@@ -58,8 +58,8 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       message.reason = op.getWhy().str();
       message.place = ech::sourcePlace(op.getLoc());
       message.phase = phaseOf(op).str();
-      for (auto loop = op->getParentOfType<rt::ForOp>(); loop; loop = loop->getParentOfType<rt::ForOp>())
-        message.count *= loop.getCount();
+      for (Operation *around = op->getParentOp(); around; around = around->getParentOp())
+        message.count *= rt::timesOf(around);
       for (MessageCost &known : messages)
         if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
             known.reason == message.reason && known.place == message.place && known.phase == message.phase) {

@@ -284,9 +284,10 @@ struct MakeLoops : echelon::impl::MakeLoopsBase<MakeLoops> {
   /// The functions of the program, with their operations. A loop of a step that is in none calls several.
   static void collect(Block &block, bool isCut, Functions &functions) {
     for (Operation &op : block) {
-      auto loop = dyn_cast<rt::ForOp>(op);
-      if (isCut && loop && rt::functionOf(loop).empty())
-        collect(loop.getBody().front(), isCut, functions);
+      const auto blocks = rt::blocksOf(&op);
+      if (isCut && !blocks.empty() && rt::functionOf(&op).empty())
+        for (Block *inner : blocks)
+          collect(*inner, isCut, functions);
       else if (!rt::isDeclaration(op))
         functions[rt::functionOf(&op)].push_back(&op);
     }
@@ -295,13 +296,12 @@ struct MakeLoops : echelon::impl::MakeLoopsBase<MakeLoops> {
   void make(Operation &op, LocalNames &names) {
     if (auto nest = dyn_cast<rt::FusedOp>(op))
       NestMaker(nest, names).make();
-    auto loop = dyn_cast<rt::ForOp>(op);
-    if (!loop)
-      return;
-    names.open();
-    for (Operation &inner : loop.getBody().front())
-      make(inner, names);
-    names.close();
+    for (Block *block : rt::blocksOf(&op)) {
+      names.open();
+      for (Operation &inner : *block)
+        make(inner, names);
+      names.close();
+    }
   }
 };
 } // namespace

@@ -13,24 +13,42 @@ using namespace echelon::layout;
 Assign::Assign(ModuleOp module, MeshAttr mesh, const Stores &stores, Clauses &clauses)
     : module(module), symbols(module), mesh(mesh), whole(wholeState(mesh)), stores(stores), clauses(clauses) {}
 
-/// The axis of a loop is not split over ranks.
-void Assign::refuseSplitLoops(ech::RepeatOp op) {
-  for (int m = 0; m < mesh.size(); ++m)
-    if (mesh.place(m, op.getAxis()) >= 0) {
-      auto axis = StringAttr::get(op.getContext(), op.getAxis());
-      std::string split = "split " + op.getAxis().str() + " over " + mesh.nameOf(m).str();
-      refuse(op,
-             op.getAlong() ? "cannot " + split + ": repeat along " + op.getAxis().str() + " runs over the whole axis"
-                           : split + " is not built yet: pipelines",
-             clauses.place(m, axis, op.getLoc()));
-      return;
-    }
+/// The iterations of a loop are divided over ranks where they are the stages of a pipeline: each takes what the one
+/// before hands on, in a pass through the model.
+void Assign::checkStages(ech::RepeatOp op) {
+  const int m = dist::stagesOf(mesh, op.getAxis());
+  if (m < 0)
+    return;
+  auto outer = dyn_cast<ech::RepeatOp>(op->getParentOp());
+  const bool isOfPass = outer && outer.getTime() && isa<ech::StepOp>(outer->getParentOp());
+  const StringRef axis = op.getAxis();
+  const std::string cannot = "cannot split " + axis.str() + " over " + mesh.nameOf(m).str() + ": ";
+  if (op.getAlong())
+    refuse(op, cannot + "repeat along " + axis + " runs over the whole axis",
+           clauses.place(m, op.getAxisAttr(), op.getLoc()));
+  else if (outer && !outer.getTime())
+    refuse(op,
+           "E0318: " + cannot + "its repeat is inside of another one, along " + outer.getAxis() +
+               "; stages are iterations of the outermost repeat",
+           clauses.place(m, op.getAxisAttr(), op.getLoc()));
+  else if (!isOfPass && !op.getCarried().empty())
+    refuse(op,
+           "E0318: " + cannot + "what its repeat carries is made of no sample; stages hand on what is made of samples",
+           clauses.place(m, op.getAxisAttr(), op.getLoc()));
+}
+
+/// The mesh axis whose stages a pass of the model runs through; -1 where there are none.
+int Assign::stagesInside(ech::RepeatOp pass) {
+  int stages = -1;
+  if (pass.getTime())
+    pass.walk([&](ech::RepeatOp loop) { stages = std::max(stages, dist::stagesOf(mesh, loop.getAxis())); });
+  return stages;
 }
 
 bool Assign::run(ech::StepOp step) {
   step.walk([&](ech::RepeatOp op) {
     if (!stopped)
-      refuseSplitLoops(op);
+      checkStages(op);
   });
   if (stopped)
     return false;
@@ -392,19 +410,25 @@ void Assign::repeat(ech::RepeatOp op) {
   block(*op.block());
   if (stopped)
     return;
-  for (auto [yielded, results] :
-       {std::pair(op.yield().getCarried(), op.getFinals()), std::pair(op.yield().getSummed(), op.getSums())})
-    for (auto [value, result] : llvm::zip(yielded, results))
-      setState(result, stateOf(value));
+  for (auto [value, result] : llvm::zip(op.yield().getCarried(), op.getFinals()))
+    setState(result, stateOf(value));
+  const int stages = dist::stagesOf(mesh, op.getAxis());
+  for (auto [value, result] : llvm::zip(op.yield().getSummed(), op.getSums())) // each stage has added up its own
+    setState(result, stages < 0 ? stateOf(value) : stateOf(value).with(stages, Hold::Sum));
   for (auto [value, result] : llvm::zip(op.yield().getStacked(), op.getStacks()))
-    setState(result, stateOfStack(stateOf(value), op.getAxisAttr()));
+    setState(result, stateOfStack(stateOf(value), op.getAxisAttr(), mesh));
 }
 
 void Assign::yield(ech::YieldOp op) {
   auto as = [&](OpOperand &operand, StateAttr state) { operand.set(need(operand.get(), state, op)); };
   for (OpOperand &operand : op.getCarriedMutable())
     as(operand, own(operand.get()));
-  // stacked and summed values stay as they are, but for gradients that are stored in parts
+  auto loop = cast<ech::RepeatOp>(op->getParentOp());
+  const int stages = stagesInside(loop);
+  if (stages >= 0 && !op.getCarried().empty())
+    refuse(op, "a maximum or minimum over samples is not built yet in a pipeline", op->getLoc());
+  // stacked and summed values stay as they are, but for gradients that are stored in parts, and for what one stage of a
+  // pipeline has alone
   auto asSum = [&](OpOperand &operand, StateAttr ofFree) {
     Value x = operand.get();
     StateAttr state = isFree(x) ? ofFree : stateNow(x);
@@ -412,6 +436,8 @@ void Assign::yield(ech::YieldOp op) {
       for (int m : stores.gradients)
         if (cut[m].isCut())
           state = state.with(m, cut[m]);
+    if (stages >= 0 && state[stages].hold == Hold::Whole)
+      state = state.with(stages, Hold::Sum);
     operand.set(need(x, state, op, state));
   };
   for (OpOperand &operand : op.getStackedMutable())

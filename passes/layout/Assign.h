@@ -26,7 +26,8 @@ private:
   void ordinary(mlir::Operation *op);
   void relabel(ech::RelabelOp op);
   void repeat(ech::RepeatOp op);
-  void refuseSplitLoops(ech::RepeatOp op);
+  void checkStages(ech::RepeatOp op);
+  int stagesInside(ech::RepeatOp pass);
   void yield(ech::YieldOp op);
   void globalNorm(ech::GlobalNormOp op);
   void perWorker(ech::PerWorkerOp op);

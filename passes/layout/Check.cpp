@@ -64,16 +64,24 @@ static bool isInTable(Operation *op, int m, MeshAttr mesh) {
   return false;
 }
 
-/// Slices and stacks lie as the whole does, an iteration at a time.
-static LogicalResult checkLoop(ech::RepeatOp loop) {
+/// Slices and stacks lie as the whole does, an iteration at a time; over stages of a pipeline, sums are pending.
+static LogicalResult checkLoop(ech::RepeatOp loop, MeshAttr mesh) {
   for (auto [whole, slice] : llvm::zip(loop.getSlices(), loop.sliceArguments()))
     if (stateOf(slice) != stateOfSlice(ech::tensor(whole), loop.getAxisAttr()))
       return loop->emitError("internal error, please report: a slice of ")
              << ech::tensor(whole) << " is not " << ech::tensor(slice);
   for (auto [each, stack] : llvm::zip(loop.yield().getStacked(), loop.getStacks()))
-    if (stateOf(stack) != stateOfStack(stateOf(each), loop.getAxisAttr()))
+    if (stateOf(stack) != stateOfStack(stateOf(each), loop.getAxisAttr(), mesh))
       return loop->emitError("internal error, please report: a stack of ")
              << ech::tensor(each) << " is not " << ech::tensor(stack);
+  for (auto [each, sum] : llvm::zip(loop.yield().getSummed(), loop.getSums())) {
+    StateAttr wanted = stateOf(each);
+    if (const int stages = stagesOf(mesh, loop.getAxis()); stages >= 0)
+      wanted = wanted.with(stages, Hold::Sum);
+    if (stateOf(sum) != wanted)
+      return loop->emitError("internal error, please report: a sum of ")
+             << ech::tensor(each) << " is not " << ech::tensor(sum);
+  }
   return success();
 }
 
@@ -88,7 +96,7 @@ static LogicalResult checkOperation(Operation *op, MeshAttr mesh) {
           return failure();
       }
   if (auto loop = dyn_cast<ech::RepeatOp>(op))
-    return checkLoop(loop);
+    return checkLoop(loop, mesh);
   if (!isa<ech::AxisRule>(op) || op->getNumResults() == 0)
     return success();
   if (isa<ech::ReadOp, ech::GlobalNormOp>(op) || op->getNumOperands() == 0)

@@ -80,13 +80,17 @@ StateAttr echelon::layout::stateOfSlice(Tensor whole, StringAttr axis) {
         return {};
       if (state[m].axis == axis)
         state = state.with(m, Hold::Flat, place ? whole.getAxes()[place - 1].name : StringAttr());
+    } else if (state[m].hold == Hold::Split && state[m].axis == axis) {
+      state = state.with(m, Hold::Whole); // on the coordinate of the iteration
     } else if (state[m].isPart() && state[m].axis == axis) {
       return {};
     }
   return state;
 }
 
-StateAttr echelon::layout::stateOfStack(StateAttr each, StringAttr axis) {
+StateAttr echelon::layout::stateOfStack(StateAttr each, StringAttr axis, MeshAttr mesh) {
+  if (const int m = stagesOf(mesh, axis); m >= 0)
+    each = each.with(m, Hold::Split, axis);
   for (int m = 0; m < each.size(); ++m)
     if (each[m].hold == Hold::Flat && !each[m].axis)
       each = each.with(m, Hold::Flat, axis);

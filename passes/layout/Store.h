@@ -26,10 +26,11 @@ private:
   dist::StateAttr cut(ech::Tensor type, llvm::ArrayRef<int> over, dist::MeshAttr mesh) const;
 };
 
-/// The state of a slice of a value along an axis of a loop; null where its pieces are not pieces of slices.
+/// The state of a slice of a value along an axis of a loop; null where its pieces are not pieces of slices. Over the
+/// mesh axis that divides the loop it is whole: it is there on the coordinate of the iteration alone, as all is in it.
 dist::StateAttr stateOfSlice(ech::Tensor whole, mlir::StringAttr axis);
 /// The state of a stack of values: the axis of the loop comes before theirs.
-dist::StateAttr stateOfStack(dist::StateAttr each, mlir::StringAttr axis);
+dist::StateAttr stateOfStack(dist::StateAttr each, mlir::StringAttr axis, dist::MeshAttr mesh);
 
 /// The same with nothing cut: own over the mesh axes that `store` cuts.
 dist::StateAttr withoutCuts(dist::StateAttr state);

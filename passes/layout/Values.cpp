@@ -142,7 +142,7 @@ Value Assign::produce(Value x, StateAttr state, Operation *user) {
 SmallVector<Assign::Wanted> Assign::needsOf(const Wanted &wanted) {
   Value x = wanted.value;
   if (ech::RepeatOp loop = slicesOfFree.lookup(x)) // a slice of this
-    return {{loop.getSlices()[sliceOf(loop, x)], wanted.state, loop}};
+    return {{loop.getSlices()[sliceOf(loop, x)], stateOfStack(wanted.state, loop.getAxisAttr(), mesh), loop}};
   Again again = againOf(wanted);
   SmallVector<Wanted> needs;
   if (!again.read)
@@ -154,7 +154,8 @@ SmallVector<Assign::Wanted> Assign::needsOf(const Wanted &wanted) {
 Value Assign::make(const Wanted &wanted) {
   Value x = wanted.value;
   if (ech::RepeatOp loop = slicesOfFree.lookup(x)) { // one more slice
-    loop.getSlicesMutable().append(produced.lookup({loop.getSlices()[sliceOf(loop, x)], wanted.state}));
+    const StateAttr stack = stateOfStack(wanted.state, loop.getAxisAttr(), mesh);
+    loop.getSlicesMutable().append(produced.lookup({loop.getSlices()[sliceOf(loop, x)], stack}));
     return loop.block()->addArgument(ech::tensor(x).withState(wanted.state), x.getLoc());
   }
   Again again = againOf(wanted);

@@ -69,7 +69,7 @@ Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
     auto place = NameLoc::get(b.getStringAttr(name));
-    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, plus, terms.of);
+    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, plus, terms.of, Value());
   }
   return known;
 }

@@ -148,6 +148,8 @@ public:
     int64_t count;
     bool time;
   };
+  rt::StagesOp turns;               ///< the stages of a pipeline that are being lowered; null outside
+  llvm::SmallVector<Value> sends;   ///< tickets of what this region of theirs sends
   llvm::SmallVector<Loop> loopAxes; ///< enclosing repeats, outermost first
   /// What remains to be done when a started message is waited for, by its token.
   llvm::DenseMap<Value, std::function<mlir::LogicalResult(Operation *wait)>> started;

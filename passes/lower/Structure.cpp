@@ -127,6 +127,27 @@ LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
   return success();
 }
 
+/// How many of a repeat's iterations a rank does: of those that stages of a pipeline divide, its own.
+int64_t ownCount(Lowering &l, ech::RepeatOp op) {
+  const int stages = dist::stagesOf(l.mesh, op.getAxis());
+  return static_cast<int64_t>(op.getCount()) / (stages < 0 ? 1 : l.mesh.sizeOf(stages));
+}
+
+/// The position of an iteration among all, of one among the rank's own.
+Value positionInAll(Lowering &l, ech::RepeatOp op, Value position) {
+  const int stages = dist::stagesOf(l.mesh, op.getAxis());
+  if (stages < 0)
+    return position;
+  const int64_t count = ownCount(l, op);
+  auto size = rt::SizeAttr::get(l.b.getContext(), Axis{op.getAxisAttr(), count});
+  auto name = NameLoc::get(l.b.getStringAttr("at_" + op.getAxis()), op.getLoc());
+  return rt::OffsetOp::create(l.b, name, l.b.getIndexType(), ArrayRef<int64_t>(stages), ArrayRef<int64_t>(count), 0,
+                              size, position);
+}
+
+/// The axis of memory in which a stage keeps what it needs of a micro batch again.
+constexpr StringLiteral kSlot = "slot";
+
 /// Where a repeat's results go, and with it the values that its body yields.
 struct Places {
   SmallVector<Value> lists;              // of carried values: listOfCarried
@@ -230,7 +251,7 @@ Value partOfList(Lowering &l, ech::RepeatOp op, unsigned stack, const Places &pl
       continue;
     bool leaves = v == op.yield().getCarried()[i] && !isa<BlockArgument>(v);
     if (leaves || v == op.carriedArguments()[i])
-      return l.range(list, op.getAxis(), leaves ? 1 : 0, op.getCount(), list.getLoc());
+      return l.range(list, op.getAxis(), leaves ? 1 : 0, ownCount(l, op), list.getLoc());
   }
   return {};
 }
@@ -242,9 +263,18 @@ void placeResults(Lowering &l, ech::RepeatOp op, Places &places) {
     places.lists.push_back(list);
     places.carried.push_back(list ? list : carriedPlace(l, op, i));
     Value final = op.getFinals()[i];
-    l.bind(final, list ? l.slice(list, op.getAxis(), op.getCount(), final.getLoc()) : places.carried.back());
+    l.bind(final, list ? l.slice(list, op.getAxis(), ownCount(l, op), final.getLoc()) : places.carried.back());
   }
   for (auto [i, stack] : llvm::enumerate(op.getStacks())) {
+    if (auto turns = op->getAttrOfType<DictionaryAttr>(dist::kTurns)) { // a place for each slot
+      Buffer all = l.bufferType(stack);
+      SmallVector<Axis> axes(all.getAxes());
+      axes.front() = {l.b.getStringAttr(kSlot), turns.getAs<IntegerAttr>("slots").getInt()};
+      Value slots = l.alloc(axes, all.getElement(), stack.getLoc());
+      l.bind(stack, slots);
+      places.stacks.push_back({slots});
+      continue;
+    }
     Value part = partOfList(l, op, i, places);
     places.stacks.push_back(part ? Destination() : l.target(stack));
     if (part)
@@ -258,7 +288,7 @@ void placeResults(Lowering &l, ech::RepeatOp op, Places &places) {
 }
 
 /// In the loop: where an iteration finds its arguments and leaves what it yields.
-void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position) {
+void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position, Value slot) {
   ech::YieldOp yield = op.yield();
   places.next = places.carried;
   for (auto [i, list] : llvm::enumerate(places.lists))
@@ -271,7 +301,9 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position) 
     l.bind(argument, place);
   for (auto [argument, whole] : llvm::zip(op.sliceArguments(), op.getSlices())) {
     Value from = l.read(whole);
-    l.bind(argument, l.slice(from, op.getAxis(), 0, argument.getLoc(), position));
+    const bool isInSlot = rt::buffer(from).has(kSlot);
+    l.bind(argument,
+           l.slice(from, isInSlot ? StringRef(kSlot) : op.getAxis(), 0, argument.getLoc(), isInSlot ? slot : position));
   }
   unsigned next = 0;
   for (Value place : places.next)
@@ -280,7 +312,10 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position) 
     OpOperand &use = yield->getOpOperand(next++);
     if (!place.buffer)
       continue;
-    Destination destination{l.slice(place.buffer, op.getAxis(), 0, v.getLoc(), position), place.adds};
+    const bool isInSlot = rt::buffer(place.buffer).has(kSlot);
+    Value there =
+        l.slice(place.buffer, isInSlot ? StringRef(kSlot) : op.getAxis(), 0, v.getLoc(), isInSlot ? slot : position);
+    Destination destination{there, place.adds};
     l.destinations[&use] = destination;
     if (auto start = v.getDefiningOp<dist::StartEachOp>(); start && start.getValue().hasOneUse()) // summed in place
       l.destinations[&start->getOpOperand(0)] = destination;
@@ -291,17 +326,14 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position) 
     l.destinations[&yield->getOpOperand(next++)] = {place.buffer, true};
 }
 
-LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
-  Location loc = op.getLoc();
-  Places places;
-  placeResults(l, op, places);
-  auto loop = rt::ForOp::create(l.b, loc, op.getAxis(), op.getCount(), op.getReverse(), op.getTime());
+/// The iterations, at a position, in `into`; what is kept from one loop to another is in a slot.
+LogicalResult lowerIterations(Lowering &l, ech::RepeatOp op, Places &places, Block &into, Value position, Value slot) {
   OpBuilder::InsertionGuard guard(l.b);
-  l.b.setInsertionPointToStart(&loop.getBody().front());
-  Value position = loop.position(), outerPosition = l.positions.lookup(op.getAxis());
-  l.positions[op.getAxis()] = position;
+  l.b.setInsertionPointToStart(&into);
+  Value outerPosition = l.positions.lookup(op.getAxis());
+  Value inAll = l.positions[op.getAxis()] = positionInAll(l, op, position);
   l.loopAxes.push_back({op.getAxis().str(), static_cast<int64_t>(op.getCount()), op.getTime()});
-  placeValues(l, op, places, position);
+  placeValues(l, op, places, position, slot);
   l.reserveMessages(*op.block());
   for (Operation &inner : op.block()->without_terminator())
     if (failed(l.lower(&inner)))
@@ -313,10 +345,138 @@ LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
     for (Operation &made : *l.b.getInsertionBlock())
       if (!made.hasAttr(ech::kPhase))
         made.setAttr(ech::kPhase, phase);
+  if (inAll != position && inAll.use_empty())
+    inAll.getDefiningOp()->erase();
   if (outerPosition)
     l.positions[op.getAxis()] = outerPosition;
   else
     l.positions.erase(op.getAxis());
+  return success();
+}
+
+/// A message that is under way from one turn to the next is waited for before the next one of its kind is made, and
+/// when all turns are over.
+void waitForSends(Lowering &l, Block &region) {
+  for (Value tickets : l.sends) {
+    OpBuilder begin = OpBuilder::atBlockBegin(&region);
+    copyPhase(tickets.getDefiningOp(), rt::WaitOp::create(begin, tickets.getLoc(), tickets));
+    OpBuilder behind(l.turns->getContext());
+    behind.setInsertionPointAfter(l.turns);
+    setPhase(rt::WaitOp::create(behind, tickets.getLoc(), tickets), "update");
+  }
+  l.sends.clear();
+}
+
+/// The two loops of a pipeline, one after the other: the regions of one rt.stages.
+LogicalResult lowerTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
+  OpBuilder::InsertionGuard guard(l.b);
+  const bool isSecond = isOfBackward(op);
+  Places places;
+  if (isSecond)
+    l.b.setInsertionPoint(l.turns);
+  placeResults(l, op, places);
+  if (!isSecond) {
+    const StringRef over = turns.getAs<StringAttr>("over").getValue();
+    l.turns = rt::StagesOp::create(l.b, op.getLoc(), op.getAxis(), op.getCount(),
+                                   turns.getAs<StringAttr>("schedule").getValue(), l.mesh.index(over), over,
+                                   turns.getAs<IntegerAttr>("slots").getInt());
+  }
+  Block &region = (isSecond ? l.turns.getBackward() : l.turns.getForward()).front();
+  if (failed(lowerIterations(l, op, places, region, region.getArgument(0), region.getArgument(1))))
+    return failure();
+  waitForSends(l, region);
+  if (isSecond)
+    l.turns = {};
+  return success();
+}
+
+LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
+  if (auto turns = op->getAttrOfType<DictionaryAttr>(dist::kTurns))
+    return lowerTurns(l, op, turns);
+  Places places;
+  placeResults(l, op, places);
+  auto loop = rt::ForOp::create(l.b, op.getLoc(), op.getAxis(), ownCount(l, op), op.getReverse(), op.getTime());
+  return lowerIterations(l, op, places, loop.getBody().front(), loop.position(), loop.position());
+}
+
+/// A result lies where it is wanted, or in a place of its own, on all ranks: others read there what a dist.receive
+/// brings, or nothing. What is a share of a sum, elsewhere nothing, and not added up where it is made, is 0 there.
+LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
+  const int m = l.mesh.index(op.getOver());
+  dist::YieldOp yield = op.yield();
+  SmallVector<Destination> places;
+  for (auto [value, result] : llvm::zip(yield.getValues(), op.getResults())) {
+    places.push_back(l.target(result));
+    const bool isShare =
+        dist::stateOf(result)[m].hold == dist::Hold::Sum && dist::stateOf(value)[m].hold != dist::Hold::Sum;
+    if (isShare && !places.back().adds)
+      l.fill(places.back().buffer, 0, op.getLoc());
+  }
+  auto at = rt::AtOp::create(l.b, op.getLoc(), op.getStage() == "first" ? 0 : l.mesh.sizeOf(m) - 1, m, op.getOver(),
+                             /*except=*/false);
+  at.getBody().emplaceBlock();
+  OpBuilder::InsertionGuard guard(l.b);
+  l.b.setInsertionPointToStart(&at.getBody().front());
+  for (auto [i, place] : llvm::enumerate(places))
+    l.destinations[&yield->getOpOperand(i)] = place;
+  l.reserveMessages(*op.block());
+  for (Operation &inner : op.block()->without_terminator())
+    if (failed(l.lower(&inner)))
+      return failure();
+  for (auto [value, place] : llvm::zip(yield.getValues(), places))
+    if (!(l.added.contains(value) && l.buffers.lookup(value) == place.buffer))
+      l.copy(place.buffer, l.read(value), value.getLoc(), place.adds);
+  for (Operation &made : at.getBody().front())
+    if (!made.hasAttr(ech::kPhase))
+      copyPhase(op, &made);
+  return success();
+}
+
+/// Done by all ranks but those at one end of the stages.
+template <typename Message, typename... More>
+void toNeighbor(Lowering &l, Operation *op, Value buffer, StringRef over, StringRef toward, StringRef why,
+                More... more) {
+  const int64_t m = l.mesh.index(over), last = l.mesh.sizeOf(m) - 1;
+  const bool isNext = toward == "next";
+  auto at = rt::AtOp::create(l.b, op->getLoc(), isNext ? last : 0, m, over, /*except=*/true);
+  OpBuilder inside = OpBuilder::atBlockBegin(&at.getBody().emplaceBlock());
+  auto message = Message::create(inside, op->getLoc(), buffer, isNext ? 1 : -1, ArrayRef<int64_t>(m), l.mesh.sizeOf(m),
+                                 over, why, more...);
+  copyPhase(op, message);
+}
+
+LogicalResult lowerReceive(Lowering &l, dist::ReceiveOp op) {
+  Value own = op.getValue(), place;
+  const bool isFromStage = own.hasOneUse() && own.getDefiningOp<dist::AtOp>();
+  if (isFromStage) { // it has a place of its own, for whatever comes
+    place = l.read(own);
+    l.buffers.erase(own);
+    l.bind(op.getResult(), place);
+  } else {
+    place = l.result(op.getResult());
+    l.copy(place, l.read(own), op.getLoc());
+  }
+  toNeighbor<rt::ReceiveOp>(l, op, place, op.getOver(), op.getFrom(), op.getWhy());
+  return success();
+}
+
+LogicalResult lowerSend(Lowering &l, dist::SendOp op) {
+  Value buffer = l.read(op.getValue());
+  if (!rt::buffer(buffer).isDense()) {
+    Value dense = l.alloc(l.bufferType(op.getValue()), op.getLoc());
+    l.copy(dense, buffer, op.getLoc());
+    buffer = dense;
+  }
+  Value tickets;
+  if (l.turns) { // it goes on while the stage does something else, and what it takes stays until then
+    OpBuilder before(l.turns);
+    tickets = rt::TicketsOp::create(before, op.getLoc(), rt::TicketType::get(l.b.getContext()), 1);
+    copyPhase(op, tickets.getDefiningOp());
+    l.sends.push_back(tickets);
+    if (auto alloc = rt::allocOf(buffer); l.turns->isAncestor(alloc))
+      alloc->moveBefore(l.turns);
+  }
+  toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), tickets);
   return success();
 }
 } // namespace
@@ -333,4 +493,7 @@ void echelon::lower::addStructure(Lowering &l) {
   l.add<ech::ReadOp>(lowerRead);
   l.add<ech::ReportOp>(lowerReport);
   l.add<ech::RepeatOp>(lowerRepeat);
+  l.add<dist::AtOp>(lowerAt);
+  l.add<dist::ReceiveOp>(lowerReceive);
+  l.add<dist::SendOp>(lowerSend);
 }

@@ -75,8 +75,13 @@ LogicalResult CollectiveOp::verify() {
 SmallVector<Value> CollectiveOp::reads() { return {getIn()}; }
 SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }
 
+SmallVector<Value> SendOp::reads() { return {getBuffer()}; }
+SmallVector<Value> SendOp::writes() { return {}; }
+SmallVector<Value> ReceiveOp::reads() { return {}; }
+SmallVector<Value> ReceiveOp::writes() { return {getBuffer()}; }
+
 LogicalResult TicketsOp::verify() {
-  auto keeps = [](Operation *user) { return isa<CollectiveOp>(user); };
+  auto keeps = [](Operation *user) { return isa<CollectiveOp, SendOp>(user); };
   if (getCount() < 1 || llvm::count_if(getTickets().getUsers(), keeps) != 1)
     return emitOpError() << "has room for a ticket or more, which one collective keeps there";
   return success();

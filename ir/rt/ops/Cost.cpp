@@ -124,6 +124,9 @@ Cost CollectiveOp::cost() {
   return {getKind().str(), "messages", 0, bytes, getOut()};
 }
 
+Cost SendOp::cost() { return {"send", "messages", 0, buffer(getBuffer()).bytes(), getBuffer()}; }
+Cost ReceiveOp::cost() { return {"receive", "messages", 0, buffer(getBuffer()).bytes(), getBuffer()}; }
+
 Cost WaitOp::cost() {
   auto started = getTicket().getDefiningOp<CollectiveOp>();
   for (Operation *user : getTicket().getUsers())

@@ -75,7 +75,7 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   llvm::SmallVector<dist::MeshAxis> axes;
   llvm::SmallVector<mlir::Attribute> algorithms;
   std::map<std::string, llvm::SmallVector<llvm::StringRef>> stores; // mesh axes by what is stored
-  llvm::SmallVector<mlir::NamedAttribute> places;
+  llvm::SmallVector<mlir::NamedAttribute> places, schedules;
   for (const MeshAxisSettings &axis : settings.mesh) {
     llvm::SmallVector<llvm::StringRef> list;
     llvm::SmallVector<bool> padded;
@@ -87,6 +87,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
       places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
     }
     axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
+    if (!axis.schedule.empty())
+      schedules.push_back(b.getNamedAttr(axis.name, b.getStringAttr(axis.schedule)));
     if (settings.isWorkerAxis(axis.name))
       places.push_back(b.getNamedAttr(axis.name + ".sync", location(settings.sync->range)));
     for (const auto &[what, range] : axis.stored)
@@ -110,6 +112,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   for (const auto &[what, over] : stores)
     stored.push_back(b.getNamedAttr(what, b.getStrArrayAttr(over)));
   (*module)->setAttr(dist::kStore, b.getDictionaryAttr(stored));
+  if (!schedules.empty())
+    (*module)->setAttr(dist::kSchedules, b.getDictionaryAttr(schedules));
   (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));
   (*module)->setAttr(dist::kAlgorithms, b.getArrayAttr(algorithms));
 }

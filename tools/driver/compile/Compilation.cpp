@@ -319,6 +319,28 @@ llvm::StringSet<> axesOfTensors(mlir::ModuleOp module) {
   return names;
 }
 
+/// What a pipeline does not go with yet.
+void Compilation::refuseWithPipelines(const std::set<std::string> &repeats) {
+  for (const MeshAxisSettings &mesh : settings.mesh)
+    for (const MeshAxisSettings::Entry &entry : mesh.list) {
+      if (!repeats.count(entry.axis) || mesh.size == 1)
+        continue;
+      const std::string pipeline = "split " + entry.axis + " over " + mesh.name;
+      auto refuse = [&](const std::string &with, const SourceRange &range, const std::string &instead) {
+        settings.layoutBuilt = false;
+        settings.notBuilt.push_back({range, pipeline + with, instead});
+      };
+      if (options.machine != Machine::Cpu)
+        refuse(" on a GPU", entry.range, "split axes of the layers instead, as in split head, ff over tp");
+      if (settings.sync)
+        refuse(" with a sync policy", entry.range, "leave `sync` out");
+      if (settings.compress)
+        refuse(" with compression", entry.range, "leave `compress` out");
+      if (settings.recompute.policy == "every")
+        refuse(" with recompute every", entry.range, "write recompute full, or keep (…)");
+    }
+}
+
 void Compilation::checkLayoutAxes() {
   std::map<std::string, int64_t> sizes;
   std::set<std::string> repeats;
@@ -332,6 +354,7 @@ void Compilation::checkLayoutAxes() {
     addDeclared(*program, settings.model->body, sizes, repeats);
   size_t known = settings.notBuilt.size();
   checkAxes(settings, sizes, repeats, diagnostics);
+  refuseWithPipelines(repeats);
   reportNotBuilt(known);
   if (!module)
     return;
