@@ -25,6 +25,9 @@ bool isOfMessages(Value v) {
   return member && cast<StringAttr>(member[0]).getValue() == "Messages";
 }
 
+/// A member alone, which no function prints.
+bool isKeptTickets(Operation &op) { return isa<rt::TicketsOp>(op) && op.hasAttr(rt::kMember); }
+
 /// Whether operations use, or define, a value that is wanted, views included.
 bool uses(ArrayRef<Operation *> ops, function_ref<bool(Value)> wanted) {
   bool found = false;
@@ -83,7 +86,7 @@ private:
       run.clear();
     };
     for (Operation &op : block) {
-      if (rt::isDeclaration(op))
+      if (rt::isDeclaration(op) || isKeptTickets(op))
         continue;
       auto loop = dyn_cast<rt::ForOp>(op);
       StringRef function = rt::functionOf(&op);
@@ -91,6 +94,8 @@ private:
         flush();
       if (!function.empty()) {
         run.push_back(&op);
+      } else if (isa<rt::WaitOp>(op)) {
+        step.operation(op);
       } else if (auto stages = dyn_cast<rt::StagesOp>(op)) {
         turns(stages, positions);
       } else if (loop && !loop.getBody().front().empty()) {

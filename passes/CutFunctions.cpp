@@ -31,6 +31,13 @@ bool isStarted(Operation &op) {
   return isa<rt::TicketsOp>(op) || (message && message.isStarted());
 }
 
+/// Whether it waits for the last messages of a pipeline's stages.
+bool endsTurns(Operation &op) {
+  auto wait = dyn_cast<rt::WaitOp>(op);
+  return wait && isa<rt::FunctionOp>(op.getParentOp()) &&
+         llvm::any_of(wait.getTicket().getUsers(), [](Operation *user) { return isa<rt::SendOp>(user); });
+}
+
 void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
   const auto blocks = rt::blocksOf(&op);
   for (Block *block : blocks)
@@ -79,6 +86,10 @@ void Cut::phases(Block &block) {
     }
     if (rt::isDeclaration(op) || (!rt::blocksOf(&op).empty() && !hasWork(op)))
       continue;
+    if (endsTurns(op)) { // the step itself does
+      function.clear();
+      continue;
+    }
     StringRef wanted = !inside.empty() ? inside[0] : function.empty() ? phaseOf(&op) : phase;
     if (function.empty() || wanted != phase)
       function = next(wanted);

@@ -128,7 +128,7 @@ void Namer::nameTicket(Operation *op, Value ticket, rt::CollectiveOp started) {
 /// A send that goes on while its stage computes is one of the messages of a step.
 void Namer::nameSend(rt::SendOp send) {
   Operation *tickets = send.getTickets().getDefiningOp();
-  const std::string name = free(("send_of_" + memoryOf(send.getBuffer())).str(), {});
+  const std::string name = free(static_cast<int64_t>(send.getStep()) > 0 ? "to_next" : "to_previous", {});
   everywhere.insert(name);
   tickets->setAttr(rt::kMember, b.getStrArrayAttr({"Messages", name}));
 }

@@ -150,7 +150,7 @@ void TrainResolver::split(const SplitClause &c) {
       layoutNotBuilt(m.range, "split with " + m.name.text,
                      m.name.text == "ring" || m.name.text == "zigzag"
                          ? "leave `with` out; heads may be split instead, as in split head over cp"
-                         : splitAxes);
+                         : "1f1b and gpipe are");
   }
   if (c.parts != SplitClause::Even)
     layoutNotBuilt(c.partsRange, "uneven split", "leave `as` out; the parts are equal");

@@ -414,8 +414,8 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return check(isa<AllocOp>(op) && buffer(op->getResult(0)).count() == 1 && isa<UnitAttr>(value),
                  "a mark, on a buffer of one element");
   if (name == kName)
-    return check(isa<FunctionOp, KernelOp>(op) ? isTexts() : isa<StringAttr>(value),
-                 "a name, or those of the arguments of a function or kernel");
+    return check(isa<FunctionOp, KernelOp, StagesOp>(op) ? isTexts() : isa<StringAttr>(value),
+                 "a name, or those of the arguments of a function, a kernel or stages");
   if (name == kPack)
     return check(isa<KernelOp>(op) && isa<IntegerAttr>(value) && !cast<KernelOp>(op).sums(),
                  "a number of elements, on a kernel that sums over nothing");

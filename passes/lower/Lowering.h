@@ -59,6 +59,8 @@ public:
   Value positionOf(llvm::StringRef axis) { return positions.lookup(axis); }
 
   //===- buffers ----------------------------------------------------------------------------------------------------//
+  /// The place of a value, named after its operation where the user gave no name.
+  Location locOf(Value v);
   /// The buffer that holds a value; free values are written into one on demand.
   Value read(Value v);
   /// The same, dense; in the order of axes given where one is given. A copy where it does not lie so.
@@ -164,8 +166,6 @@ private:
   /// A view of a buffer that is no view itself; one that is there already in this block serves again.
   Value viewOnce(Value base, int64_t offset, Buffer type, Location loc, mlir::ValueRange indices,
                  llvm::ArrayRef<int64_t> factors);
-  /// The place of a value, named after its operation where the user gave no name.
-  Location locOf(Value v);
   /// Where v goes; `written`, which becomes v where it lies, is what is written there first.
   Destination findDestination(Value v, Value written);
   Destination findDestination(Value v) { return findDestination(v, v); }

@@ -146,7 +146,7 @@ Value positionInAll(Lowering &l, ech::RepeatOp op, Value position) {
 }
 
 /// The axis of memory in which a stage keeps what it needs of a micro batch again.
-constexpr StringLiteral kSlot = "slot";
+constexpr StringLiteral kSlot = "@slot"; // no axis of a model is called so
 
 /// Where a repeat's results go, and with it the values that its body yields.
 struct Places {
@@ -270,7 +270,7 @@ void placeResults(Lowering &l, ech::RepeatOp op, Places &places) {
       Buffer all = l.bufferType(stack);
       SmallVector<Axis> axes(all.getAxes());
       axes.front() = {l.b.getStringAttr(kSlot), turns.getAs<IntegerAttr>("slots").getInt()};
-      Value slots = l.alloc(axes, all.getElement(), stack.getLoc());
+      Value slots = l.alloc(axes, all.getElement(), l.locOf(stack));
       l.bind(stack, slots);
       places.stacks.push_back({slots});
       continue;

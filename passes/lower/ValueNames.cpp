@@ -87,8 +87,8 @@ StringRef reportedAs(Value v, bool isSum) {
       .Case([&](rt::GroupOp group) {
         return isSum ? reportedAs(group.getBody().front().getArgument(use.getOperandNumber()), isSum) : StringRef();
       })
-      .Case(
-          [&](rt::YieldOp yield) { return reportedAs(yield->getParentOp()->getResult(use.getOperandNumber()), isSum); })
+      .Case<rt::YieldOp, dist::YieldOp>(
+          [&](auto yield) { return reportedAs(yield->getParentOp()->getResult(use.getOperandNumber()), isSum); })
       .Default([](Operation *) { return StringRef(); });
 }
 
@@ -99,6 +99,10 @@ Value namesake(Value v) {
     return v;
   if (auto loop = dyn_cast<ech::RepeatOp>(result.getOwner()))
     return namesake(loop.yield()->getOperand(result.getResultNumber()));
+  if (auto at = dyn_cast<dist::AtOp>(result.getOwner()))
+    return namesake(at.yield()->getOperand(result.getResultNumber()));
+  if (auto receive = dyn_cast<dist::ReceiveOp>(result.getOwner()))
+    return namesake(receive.getValue());
   if (auto group = dyn_cast<rt::GroupOp>(result.getOwner()))
     return namesake(group.getBody().front().getTerminator()->getOperand(result.getResultNumber()));
   if (auto relabel = dyn_cast<ech::RelabelOp>(result.getOwner()); relabel && rt::nameOf(relabel.getLoc()).empty())

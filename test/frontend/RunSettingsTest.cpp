@@ -157,14 +157,19 @@ TEST(RunSettings, EvaluationsAreNormalized) {
   EXPECT_EQ(transforms[0].args, (std::vector<double>{0.5, 2}));
 }
 
-// Axes are checked against the model's; a split of a repeat is a pipeline, which is not built.
+// Axes are checked against the model's; the split of a repeat is a pipeline, in which each stage has equally many
+// iterations, one forward and one backward in turn unless told.
 TEST(RunSettings, Axes) {
   Planned p(common + "batch 64\nsteps 3\noptimize sgd(1)\nlayout mesh(dp = 2, tp = 2, pp = 2) {\n  split batch over "
                      "dp\n  split hiden over tp\n  split layer over pp\n}\n");
-  checkAxes(p.plan, {{"batch", 64}, {"hidden", 8}}, {"layer"}, p.diagnostics);
-  EXPECT_EQ(p.diagnostics.text(), "test.ech:17:9: error[E0306]: the model has no axis 'hiden'; did you mean "
-                                  "'hidden'?\n  split hiden over tp\n        ^~~~~\n");
-  ASSERT_EQ(p.plan.notBuilt.size(), 1u);
-  EXPECT_EQ(p.plan.notBuilt[0].what, "split layer over pp (a pipeline)");
+  checkAxes(p.plan, {{"batch", 64}, {"hidden", 8}, {"layer", 5}}, {"layer"}, p.diagnostics);
+  EXPECT_EQ(p.diagnostics.text(),
+            "test.ech:17:9: error[E0306]: the model has no axis 'hiden'; did you mean "
+            "'hidden'?\n  split hiden over tp\n        ^~~~~\n"
+            "test.ech:18:9: error[E0312]: cannot split layer = 5 over pp = 2; stages have equally "
+            "many iterations: use pp = 1\n  split layer over pp\n        ^~~~~\n");
+  EXPECT_TRUE(p.plan.notBuilt.empty());
+  EXPECT_EQ(p.plan.mesh[0].schedule, "");
+  EXPECT_EQ(p.plan.mesh[2].schedule, "1f1b");
 }
 } // namespace

@@ -285,7 +285,7 @@ rt.function @train {
 // -----
 
 rt.function @train {
-  // expected-error @+1 {{has an attribute rt.name that is not a name, or those of the arguments of a function or kernel}}
+  // expected-error @+1 {{has an attribute rt.name that is not a name, or those of the arguments of a function, a kernel or stages}}
   %x = rt.alloc work {rt.name = 3} : !rt.buffer<[a=2], f32>
 }
 
@@ -315,7 +315,7 @@ module attributes {rt.sizes = 3} {
 // -----
 
 rt.function @train {
-  // expected-error @+1 {{has an attribute rt.group that is not a place in rt.groups, on a collective}}
+  // expected-error @+1 {{has an attribute rt.group that is not a place in rt.groups, on a message}}
   %x = rt.alloc work {rt.group = 0} : !rt.buffer<[a=2], f32>
 }
 
