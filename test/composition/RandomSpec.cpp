@@ -246,6 +246,27 @@ std::vector<std::string> RandomSpec::modelAxes() const {
   return names;
 }
 
+/// Of the repeats of the model itself, one in stages over one of the mesh axes whose size divides it.
+void RandomSpec::drawStages(Random &random) {
+  if (clause("sync") || clause("compress") || (clause("recompute") && clause("recompute")->name == "recompute every"))
+    return; // a pipeline does not go with these
+  std::vector<std::pair<MeshLine *, std::string>> choices;
+  std::istringstream lines(text());
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word, axis, equal;
+    int64_t size = 0;
+    if (line.rfind("  repeat ", 0) == 0 && words >> word >> axis >> equal >> size)
+      for (MeshLine &stages : mesh)
+        if (size % stages.size == 0)
+          choices.push_back({&stages, axis});
+  }
+  if (choices.empty())
+    return;
+  auto &[line, axis] = choices[below(random, choices.size())];
+  line->list = {axis};
+}
+
 /// From this attempt on a mesh axis splits one axis at most, which seldom is refused.
 static constexpr int kPlainFrom = 8;
 
@@ -289,6 +310,8 @@ void RandomSpec::drawLayout(int attempt) {
     mesh.push_back(line);
     ranks *= size;
   }
+  if (attempt < kPlainFrom && below(random, 4))
+    drawStages(random);
   batch = (ranks % 3 ? 8 : 12) * (ranks * microBatches > 8 ? 2 : 1) * (microBatches == 4 ? 2 : 1);
 }
 

@@ -61,6 +61,7 @@ struct RandomSpec {
   int workerLines = 0; // of the mesh, that `over` names; 0: it is not said
 
 private:
+  void drawStages(Random &random);
   void prepareFor(const std::vector<Clause> &drawn);
   WorkerAxes workersOf(const Clause &clause) const;
   std::vector<std::string> modelAxes() const;

@@ -234,6 +234,16 @@ struct Ranks {
       values[result] = std::move(value);
   }
 
+  /// The rank with the same coordinates, but on the stage that does an iteration; the rank itself where all do all.
+  int64_t rankOfIteration(ech::RepeatOp op, int64_t position, int64_t rank) const {
+    const int stages = dist::stagesOf(mesh, op.getAxis());
+    if (stages < 0)
+      return rank;
+    Coordinates at = coordinates[rank];
+    at[stages] = position / (int64_t(op.getCount()) / mesh.sizeOf(stages));
+    return rankAt(at);
+  }
+  /// In a pipeline each rank does all iterations, with what the stages have; each has the stacks and sums of its own.
   void repeat(ech::RepeatOp op) {
     std::vector<PerRank> carried, stacks, sums;
     for (Value v : op.getCarried())
@@ -251,8 +261,9 @@ struct Ranks {
         values[argument] = x;
       for (auto [argument, source] : llvm::zip(op.sliceArguments(), op.getSlices())) {
         PerRank slice;
-        for (const Array &x : values[source])
-          slice.push_back(picked(x, ech::tensor(argument), op.getAxis(), position));
+        for (int64_t r = 0; r < ranks(); ++r)
+          slice.push_back(picked(values[source][rankOfIteration(op, position, r)], ech::tensor(argument), op.getAxis(),
+                                 position));
         values[argument] = std::move(slice);
       }
       run(*op.block());
@@ -263,10 +274,11 @@ struct Ranks {
         x = values[v];
       for (auto [x, v] : llvm::zip(stacks, yield.getStacked()))
         for (int64_t r = 0; r < ranks(); ++r)
-          put(x[r], values[v][r], op.getAxis(), position);
+          if (rankOfIteration(op, position, r) == r)
+            put(x[r], values[v][r], op.getAxis(), position);
       for (auto [x, v] : llvm::zip(sums, yield.getSummed()))
         for (int64_t r = 0; r < ranks(); ++r)
-          for (size_t i = 0; i < x[r].data.size(); ++i)
+          for (size_t i = 0; i < x[r].data.size() && rankOfIteration(op, position, r) == r; ++i)
             x[r].data[i] += values[v][r].data[i];
     }
     around.loops.pop_back();
@@ -289,6 +301,23 @@ struct Ranks {
     Space space;
     space.add(x.type);
     space.each([&] { into.data[space.in(into) + position * into.stride(axis)] = x.data[space.in(x)]; });
+  }
+
+  /// Each rank does what one stage does; of a sum over the stages the others have nothing.
+  void at(dist::AtOp op) {
+    run(*op.block());
+    const int m = mesh.index(op.getOver());
+    const int64_t stage = op.getStage() == "first" ? 0 : mesh.sizeOf(m) - 1;
+    for (auto [value, result] : llvm::zip(op.yield().getValues(), op.getResults())) {
+      PerRank made = values[value];
+      const bool isShare = stateOf(ech::tensor(value))[m] != stateOf(ech::tensor(result))[m];
+      for (int64_t r = 0; r < ranks(); ++r) {
+        made[r].type = ech::tensor(result);
+        if (isShare && coordinates[r][m] != stage)
+          llvm::fill(made[r].data, 0);
+      }
+      values[result] = std::move(made);
+    }
   }
 
   /// What each rank finds of its part, or makes of what all found.
@@ -374,6 +403,11 @@ struct Ranks {
           assembled(op, values[report.getValue()], ech::tensor(report.getValue())).data[0];
     } else if (auto loop = dyn_cast<ech::RepeatOp>(op)) {
       repeat(loop);
+    } else if (auto ofStage = dyn_cast<dist::AtOp>(op)) {
+      at(ofStage);
+    } else if (auto receive = dyn_cast<dist::ReceiveOp>(op)) { // all ranks have it
+      PerRank same = values[receive.getValue()];
+      values[receive.getResult()] = std::move(same);
     } else if (auto start = dyn_cast<dist::StartOp>(op)) {
       messages(start, start.getValues(), start.wait().getResults(), meshAxes(start.getOver()));
     } else if (auto each = dyn_cast<ech::PerWorkerOp>(op)) {
@@ -405,7 +439,7 @@ struct Ranks {
     } else if (auto convert = dyn_cast<dist::ConvertOp>(op)) {
       messages(op, op->getOperands(), op->getResults(), allAxes());
     } else if (op->getName().getDialectNamespace() == "dist") {
-      if (!isa<dist::WaitOp>(op))
+      if (!isa<dist::WaitOp, dist::YieldOp, dist::SendOp>(op))
         messages(op, op->getOperands(), op->getResults(), meshAxes(op->getAttrOfType<ArrayAttr>("over")));
     } else if (!isa<ech::YieldOp>(op)) {
       ordinary(op);
