@@ -121,11 +121,14 @@ private:
               counted(stages.getAxis(), static_cast<int64_t>(stages.getCount())) + ")) {");
     step.line("const int64_t " + micro + " = turn.micro, " + slot + " = " + micro + " % " +
               std::to_string(stages.getSlots()) + ";");
-    for (Region *region : {&stages.getForward(), &stages.getBackward()}) {
+    const char *conditions[] = {"if (turn.pass == Turn::Forward) {", "else if (turn.pass == Turn::Backward) {",
+                                "else {"};
+    const auto blocks = rt::blocksOf(stages);
+    for (auto [i, block] : llvm::enumerate(blocks)) {
       SmallVector<Value> inside(positions);
-      llvm::append_range(inside, region->getArguments());
-      step.open(region == &stages.getForward() ? "if (turn.isForward) {" : "else {");
-      calls(region->front(), inside);
+      llvm::append_range(inside, block->getArguments());
+      step.open(i > 0 && i + 1 == blocks.size() ? "else {" : conditions[i]);
+      calls(*block, inside);
       step.close();
     }
     step.close();

@@ -1,17 +1,17 @@
 // A pass through a repeat whose iterations are divided over ranks becomes the work of stages.
-//   1. The operations of the pass, forward ones first, are put in an order in which those of one stage
-//   (passes/pipeline)
+//   1. The pass is prepared (passes/pipeline/Prepare.h): what crosses it the wrong way rides along with the derivative.
+//      Where the schedule is zero_bubble, what no other stage waits for is taken out of the derivative (Weights.cpp).
+//   2. The operations, forward ones first, are put in an order in which those of one stage (passes/pipeline/Stages.h)
 //      stand together, and become a dist.at of that stage. Around the repeat and its derivative stand the messages.
-//   2. What the last stage makes and the first one reads rides along with the derivative, as one more value that it
-//      carries, unchanged.
-//   3. The loop over micro batches is cut in two behind the last forward operation. What backward operations read of
-//      forward ones is stacked up by the first loop, a place for each micro batch; free values are made again.
+//   3. The loop over micro batches is cut in two behind the last forward operation, or in three. What later operations
+//      read of earlier ones is stacked up by the loop that makes it, a place for each micro batch.
 #include "ir/ech/Build.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
-#include "passes/pipeline/Stages.h"
+#include "passes/pipeline/Prepare.h"
 #include "llvm/ADT/SetVector.h"
+#include <map>
 
 namespace echelon {
 #define GEN_PASS_DEF_FORMPIPELINE
@@ -24,181 +24,10 @@ using namespace echelon::pipeline;
 
 namespace {
 
-/// Whether it is made of numbers, positions and inputs alone, and costs little to be made again.
-bool isFree(Operation *op, Block *body) {
-  auto rule = dyn_cast<ech::AxisRule>(op);
-  auto isFromOutside = [&](Value v) {
-    Operation *def = v.getDefiningOp();
-    return !def || def->getBlock() != body || isFree(def, body);
-  };
-  return rule && (rule.freedom() == ech::Freedom::Source ||
-                  (rule.freedom() == ech::Freedom::IfOperandsAre && llvm::all_of(op->getOperands(), isFromOutside)));
-}
-
-/// What follows from the backward pass is of it.
-void settlePhases(ech::RepeatOp pass) {
-  for (Operation &op : pass.block()->without_terminator()) {
-    auto isLater = [&](Value v) {
-      return v.getDefiningOp() && v.getDefiningOp()->getBlock() == pass.block() && isOfBackward(v.getDefiningOp());
-    };
-    if (!isOfBackward(&op) && llvm::any_of(op.getOperands(), isLater))
-      setPhase(&op, "backward");
-  }
-}
-
-/// Free values that both the forward and the backward pass read are made in each.
-void separateFree(ech::RepeatOp pass) {
-  Block *body = pass.block();
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body->without_terminator()))) {
-    if (isOfBackward(&op) || !isFree(&op, body))
-      continue;
-    auto isLater = [&](OpOperand &use) {
-      Operation *here = body->findAncestorOpInBlock(*use.getOwner());
-      return here && isOfBackward(here);
-    };
-    if (llvm::none_of(op.getUses(), isLater))
-      continue;
-    OpBuilder builder(&op);
-    Operation *again = builder.clone(op);
-    setPhase(again, "backward");
-    for (auto [value, now] : llvm::zip(op.getResults(), again->getResults()))
-      value.replaceUsesWithIf(now, isLater);
-  }
-}
-
-/// The loop with more values that it carries, unchanged: inside, `uses` read what comes in, behind it, what leaves.
-void rideThrough(ech::RepeatOp loop, Value value, ArrayRef<OpOperand *> uses) {
-  OpBuilder builder(loop);
-  SmallVector<Value> carried(loop.getCarried());
-  carried.push_back(value);
-  auto wider =
-      ech::RepeatOp::create(builder, loop.getLoc(), loop.getAxis(), loop.getCount(), carried, loop.getSlices(),
-                            ValueRange(carried).getTypes(), loop.getStacks().getTypes(), loop.getSums().getTypes());
-  wider.setReverse(loop.getReverse());
-  wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-  wider.getBody().takeBody(loop.getBody());
-  Value argument = wider.block()->insertArgument(unsigned(carried.size() - 1), value.getType(), value.getLoc());
-  wider.yield().getCarriedMutable().append(argument);
-  for (OpOperand *use : uses)
-    use->set(wider->isAncestor(use->getOwner()) ? argument : wider.getFinals().back());
-  for (auto [old, now] : {std::pair(ResultRange(loop.getFinals()), ResultRange(wider.getFinals()).drop_back()),
-                          std::pair(ResultRange(loop.getStacks()), ResultRange(wider.getStacks())),
-                          std::pair(ResultRange(loop.getSums()), ResultRange(wider.getSums()))})
-    for (auto [before, after] : llvm::zip(old, now))
-      before.replaceAllUsesWith(after);
-  loop.erase();
-}
-
-/// What is made on the last stage, and read on the first or inside of the derivative, rides along with the derivative.
-/// Whether there was something.
-FailureOr<bool> ride(ech::RepeatOp pass, const Stages &stages, StringRef over) {
-  ech::RepeatOp loop = stages.backward();
-  llvm::MapVector<Value, SmallVector<OpOperand *>> riding;
-  for (Operation &op : pass.block()->without_terminator()) {
-    const bool isForwardLoop = &op == stages.forward();
-    if (stages.placeOf(&op) != Place::Last && !isForwardLoop)
-      continue;
-    for (Value value : isForwardLoop ? ValueRange(stages.forward().getFinals()) : ValueRange(op.getResults()))
-      for (OpOperand &use : value.getUses()) {
-        Operation *here = pass.block()->findAncestorOpInBlock(*use.getOwner());
-        const bool isCarried =
-            here == use.getOwner() && here == loop && use.getOperandNumber() < loop.getCarried().size();
-        if (isa<ech::YieldOp>(here) || isCarried)
-          continue;
-        if (here == loop || stages.placeOf(here) == Place::First)
-          riding[value].push_back(&use);
-        else if (stages.placeOf(here) == Place::All && !isShareOfStage(&op, over)) // a share is nothing elsewhere
-          return LogicalResult(emitError(here->getLoc())
-                               << "E0318: what the last stage of " << over
-                               << " makes is read on each stage, which is not built yet in a pipeline");
-      }
-  }
-  for (auto &[value, uses] : riding) {
-    rideThrough(loop, value, uses);
-    break; // the loop is another one now
-  }
-  return !riding.empty();
-}
-
-/// The terms of a sum that nothing else reads.
-void termsOf(Value sum, SmallVectorImpl<Value> &terms) {
-  auto add = sum.getDefiningOp<ech::MapOp>();
-  if (!add || add.getFunction() != ech::Function::Add || !sum.hasOneUse()) {
-    terms.push_back(sum);
-    return;
-  }
-  for (Value term : add.getOperands())
-    termsOf(term, terms);
-}
-
-/// What one stage adds to a sum of the pass, and what another one does, as to the gradient of a parameter that both
-/// read, are two sums, added up behind the pass. The pass with these; null where it stays as it is.
-ech::RepeatOp separateSums(ech::RepeatOp pass, const Stages &stages, StringRef over) {
-  ech::YieldOp yield = pass.yield();
-  SmallVector<Value> sums(yield.getSummed());
-  SmallVector<std::pair<unsigned, unsigned>> pairs; // places of two sums of which the first is to have both
-  for (unsigned i = 0, n = sums.size(); i < n; ++i) {
-    auto share = sums[i].getDefiningOp<SliceOp>();
-    if (!share || !isShareOfStage(share, over) || !share.getResult().hasOneUse())
-      continue;
-    SmallVector<Value> terms;
-    termsOf(share.getValue(), terms);
-    llvm::MapVector<Place, SmallVector<Value>> byPlace;
-    for (Value term : terms) {
-      Operation *def = term.getDefiningOp();
-      const bool isOfPass = def && def->getBlock() == pass.block();
-      byPlace[!isOfPass ? Place::All : def == stages.forward() ? Place::Last : stages.placeOf(def)].push_back(term);
-    }
-    if (byPlace.size() < 2 || byPlace.count(Place::All))
-      continue;
-    OpBuilder builder(share);
-    InPhaseOf phase(share);
-    builder.setListener(&phase);
-    bool isFirst = true;
-    for (auto &[place, group] : byPlace) {
-      Value sum = group.front();
-      for (Value term : llvm::drop_begin(group))
-        sum = ech::MapOp::create(builder, share.getLoc(), ech::tensor(sum), ech::Function::Add, ValueRange{sum, term});
-      auto part = cast<SliceOp>(builder.clone(*share));
-      part.getValueMutable().assign(sum);
-      if (std::exchange(isFirst, false)) {
-        sums[i] = part.getResult();
-      } else {
-        pairs.push_back({i, unsigned(sums.size())});
-        sums.push_back(part.getResult());
-      }
-    }
-  }
-  if (pairs.empty())
-    return {};
-  OpBuilder builder(pass);
-  auto wider = ech::RepeatOp::create(builder, pass.getLoc(), pass.getAxis(), pass.getCount(), pass.getCarried(),
-                                     pass.getSlices(), pass.getFinals().getTypes(), pass.getStacks().getTypes(),
-                                     ValueRange(sums).getTypes());
-  wider.setTime(true);
-  wider->setDiscardableAttrs(pass->getDiscardableAttrDictionary());
-  yield.getSummedMutable().assign(sums);
-  wider.getBody().takeBody(pass.getBody());
-  SmallVector<Value> totals(wider.getSums());
-  for (auto [i, j] : pairs) {
-    auto sum = ech::MapOp::create(builder, pass.getLoc(), ech::tensor(totals[i]), ech::Function::Add,
-                                  ValueRange{totals[i], totals[j]});
-    setPhase(sum, "update");
-    totals[i] = sum.getResult();
-  }
-  pass.replaceAllUsesWith(SmallVector<Value>(ArrayRef(totals).take_front(pass.getNumResults())));
-  pass.erase();
-  SmallVector<Operation *> all = llvm::map_to_vector(*wider.block(), [](Operation &op) { return &op; });
-  for (Operation *op : llvm::reverse(all))
-    if (isa<SliceOp, ech::MapOp>(op) && op->use_empty())
-      op->erase();
-  return wider;
-}
-
 class Former {
 public:
-  Former(ech::RepeatOp pass, const Stages &stages)
-      : pass(pass), stages(stages), over(meshOf(pass).nameOf(stages.meshAxis())), builder(pass) {}
+  Former(ech::RepeatOp pass, const Stages &stages, StringRef schedule)
+      : pass(pass), stages(stages), over(meshOf(pass).nameOf(stages.meshAxis())), schedule(schedule), builder(pass) {}
 
   void run() {
     order();
@@ -209,7 +38,7 @@ private:
   struct Run {
     Place place;
     SmallVector<Operation *> ops;
-    bool isBackward;
+    Part part;
   };
 
   SmallVector<Run> runs();
@@ -218,12 +47,12 @@ private:
   void makeMessages(ech::RepeatOp loop);
   void cut();
   ech::RepeatOp part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept);
-  DictionaryAttr turnsOf();
+  DictionaryAttr turnsOf(Part part);
   std::string whyOf(ech::RepeatOp loop) const;
 
   ech::RepeatOp pass;
   const Stages &stages;
-  StringRef over;
+  StringRef over, schedule;
   OpBuilder builder;
 };
 
@@ -232,10 +61,10 @@ std::string Former::whyOf(ech::RepeatOp loop) const { return ("split " + loop.ge
 /// Operations of one stage that can stand together, forward ones before backward ones.
 SmallVector<Former::Run> Former::runs() {
   SmallVector<Run> runs;
-  for (bool isBackward : {false, true}) {
+  for (Part part : {Part::Forward, Part::Backward, Part::Weights}) {
     llvm::SetVector<Operation *> open;
     for (Operation &op : pass.block()->without_terminator())
-      if (isOfBackward(&op) == isBackward)
+      if (partOf(&op) == part)
         open.insert(&op);
     auto isReady = [&](Operation *op) {
       return !op->walk([&](Operation *inner) {
@@ -246,7 +75,7 @@ SmallVector<Former::Run> Former::runs() {
                 }).wasInterrupted();
     };
     auto rankOf = [&](Operation *op) { // the stages' loop lies between what goes into it and what follows
-      const Place first = isBackward ? Place::Last : Place::First;
+      const Place first = part == Part::Forward ? Place::First : Place::Last;
       return stages.isStageLoop(op) ? 2 : stages.placeOf(op) == Place::All ? 0 : stages.placeOf(op) == first ? 1 : 3;
     };
     while (!open.empty()) {
@@ -254,7 +83,7 @@ SmallVector<Former::Run> Former::runs() {
       for (Operation *op : open)
         if (isReady(op))
           rank = std::min(rank, rankOf(op));
-      Run run{Place::All, {}, isBackward};
+      Run run{Place::All, {}, part};
       for (Operation *op : llvm::to_vector(open))
         if (rankOf(op) == rank && isReady(op)) {
           run.place = stages.placeOf(op);
@@ -287,7 +116,6 @@ void Former::makeAt(const Run &run) {
   const int m = stages.meshAxis();
   // the share of a stage is the value itself
   SmallVector<Operation *> kept;
-  llvm::DenseMap<Value, Value> shares; // value in the region -> what is read outside
   for (Operation *op : run.ops) {
     if (!isShareOfStage(op, over)) {
       kept.push_back(op);
@@ -325,7 +153,9 @@ void Former::makeAt(const Run &run) {
   builder.setInsertionPointAfter(run.ops.back());
   auto at = AtOp::create(builder, run.ops.front()->getLoc(), ValueRange(outside).getTypes(),
                          run.place == Place::First ? "first" : "last", over);
-  setPhase(at, run.isBackward ? "backward" : "forward");
+  setPhase(at, run.part == Part::Forward ? "forward" : "backward");
+  if (run.part == Part::Weights)
+    at->setAttr(kOfWeights, builder.getUnitAttr());
   Block &block = at.getBody().emplaceBlock();
   for (auto [value, result] : llvm::zip(outside, at.getResults()))
     value.replaceUsesWithIf(result, [&](OpOperand &use) {
@@ -360,40 +190,48 @@ void Former::makeMessages(ech::RepeatOp loop) {
   }
 }
 
+/// Cuts the loop behind the forward operations, and where weights' gradients are apart, behind what comes before these.
 void Former::cut() {
-  SmallVector<Operation *> forward, backward;
-  for (Operation &op : pass.block()->without_terminator())
-    (isOfBackward(&op) ? backward : forward).push_back(&op);
-  if (backward.empty())
+  std::map<Part, SmallVector<Operation *>> parts;
+  llvm::DenseMap<Operation *, Part> partOfOp;
+  for (Operation &op : pass.block()->without_terminator()) {
+    parts[partOf(&op)].push_back(&op);
+    partOfOp[&op] = partOf(&op);
+  }
+  if (parts.size() == 1)
     return;
-  llvm::SmallPtrSet<Operation *, 32> isLater(backward.begin(), backward.end());
-  llvm::SetVector<Value> kept;
-  for (Operation *op : forward)
-    for (Value result : op->getResults())
-      if (llvm::any_of(result.getUsers(),
-                       [&](Operation *user) { return isLater.contains(pass.block()->findAncestorOpInBlock(*user)); }))
-        kept.insert(result);
+  std::map<Part, llvm::SetVector<Value>> kept; // what later parts read, by the part that makes it
+  for (Operation &op : pass.block()->without_terminator())
+    for (Value result : op.getResults())
+      for (Operation *user : result.getUsers()) {
+        auto later = partOfOp.find(pass.block()->findAncestorOpInBlock(*user));
+        if (later != partOfOp.end() && later->second != partOfOp[&op])
+          kept[partOfOp[&op]].insert(result);
+      }
   builder.setInsertionPoint(pass);
-  ech::RepeatOp first = part(forward, {}, {}, kept.getArrayRef());
-  ech::RepeatOp second = part(backward, kept.getArrayRef(), first.getStacks(), {});
-  setPhase(first, "forward");
-  setPhase(second, "backward");
-  if (DictionaryAttr turns = turnsOf()) {
-    first->setAttr(kTurns, turns);
-    second->setAttr(kTurns, turns);
+  SmallVector<Value> taken, stacks;
+  for (auto &[which, ops] : parts) {
+    ArrayRef<Value> keeps = kept[which].getArrayRef();
+    ech::RepeatOp loop = part(ops, taken, stacks, keeps);
+    setPhase(loop, which == Part::Forward ? "forward" : "backward");
+    llvm::append_range(taken, keeps);
+    llvm::append_range(stacks, loop.getStacks());
+    if (DictionaryAttr turns = turnsOf(which))
+      loop->setAttr(kTurns, turns);
   }
   pass.erase();
 }
 
-/// How the passes of the two loops mix; null where all forward ones come first.
-DictionaryAttr Former::turnsOf() {
-  auto schedules = pass->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(kSchedules);
-  auto schedule = schedules ? schedules.getAs<StringAttr>(over) : StringAttr();
-  if (!schedule || schedule == "gpipe")
+/// In which order the loops' passes mix; null where all of one come before those of the next.
+DictionaryAttr Former::turnsOf(Part part) {
+  if (schedule == "gpipe")
     return {};
   const int64_t ranks = meshOf(pass).sizeOf(stages.meshAxis());
+  const char *name = part == Part::Forward ? "forward" : part == Part::Backward ? "backward" : "weights";
   return builder.getDictionaryAttr(
-      {builder.getNamedAttr("schedule", schedule), builder.getNamedAttr("over", builder.getStringAttr(over)),
+      {builder.getNamedAttr("part", builder.getStringAttr(name)),
+       builder.getNamedAttr("schedule", builder.getStringAttr(schedule)),
+       builder.getNamedAttr("over", builder.getStringAttr(over)),
        builder.getNamedAttr("slots", builder.getI64IntegerAttr(std::min(ranks, int64_t(pass.getCount()))))});
 }
 
@@ -448,28 +286,46 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
   }
 
   LogicalResult form(ech::RepeatOp pass, MeshAttr mesh) {
-    for (bool isFirst = true;; isFirst = false) {
+    enum { Free, Sums, Ride, Weights, Done };
+    for (int todo = Free;;) { // each changes what is done where
       FailureOr<std::unique_ptr<Stages>> stages = Stages::of(pass, mesh);
       if (failed(stages) || !*stages)
         return stages;
-      if (isFirst) { // what is free is where it is read
+      const StringRef over = mesh.nameOf((*stages)->meshAxis());
+      switch (todo) {
+      case Free:
         settlePhases(pass);
         separateFree(pass);
-        continue;
+        ++todo;
+        break;
+      case Sums:
+        if (ech::RepeatOp wider = separateSums(pass, **stages, over))
+          pass = wider;
+        ++todo;
+        break;
+      case Ride: {
+        FailureOr<bool> again = ride(pass, **stages, over);
+        if (failed(again))
+          return failure();
+        todo += !*again;
+        break;
       }
-      const StringRef over = mesh.nameOf((*stages)->meshAxis());
-      if (ech::RepeatOp wider = separateSums(pass, **stages, over)) {
-        pass = wider;
-        continue;
+      case Weights:
+        if ((*stages)->backward() && scheduleOf(over) == "zero_bubble")
+          splitWeights(pass, **stages);
+        ++todo;
+        break;
+      default:
+        Former(pass, **stages, scheduleOf(over)).run();
+        return success();
       }
-      FailureOr<bool> again = ride(pass, **stages, over);
-      if (failed(again))
-        return failure();
-      if (*again)
-        continue;
-      Former(pass, **stages).run();
-      return success();
     }
+  }
+
+  StringRef scheduleOf(StringRef over) {
+    auto schedules = getOperation()->getAttrOfType<DictionaryAttr>(kSchedules);
+    auto schedule = schedules ? schedules.getAs<StringAttr>(over) : StringAttr();
+    return schedule ? schedule.getValue() : "gpipe";
   }
 };
 } // namespace

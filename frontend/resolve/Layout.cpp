@@ -144,13 +144,13 @@ void TrainResolver::split(const SplitClause &c) {
       args.whole("chunks", atLeast(2));
     if (m.name.text == "padding")
       padded = true;
-    else if (m.name.text == "gpipe" || m.name.text == "1f1b")
+    else if (m.name.text == "gpipe" || m.name.text == "1f1b" || m.name.text == "zero_bubble")
       schedule = &m;
     else
       layoutNotBuilt(m.range, "split with " + m.name.text,
                      m.name.text == "ring" || m.name.text == "zigzag"
                          ? "leave `with` out; heads may be split instead, as in split head over cp"
-                         : "1f1b and gpipe are");
+                         : "1f1b, gpipe and zero_bubble are");
   }
   if (c.parts != SplitClause::Even)
     layoutNotBuilt(c.partsRange, "uneven split", "leave `as` out; the parts are equal");

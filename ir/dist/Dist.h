@@ -47,8 +47,8 @@ inline constexpr llvm::StringLiteral kStore = "dist.store";
 inline constexpr llvm::StringLiteral kLines = "dist.lines";
 /// In which order the stages of a pipeline work, by the mesh axis that splits the repeat: {pp = "1f1b"}.
 inline constexpr llvm::StringLiteral kSchedules = "dist.schedules";
-/// On the two loops of a pipeline whose passes come in the turns of a schedule, the forward and the backward ones:
-/// {schedule = "1f1b", over = "pp", slots = 2}, of how many micro batches a stage keeps something at once.
+/// On the loops of a pipeline whose passes come in the turns of a schedule, one behind the other, by what they are of a
+/// micro batch: {part = "backward", schedule = "1f1b", over = "pp", slots = 2}, of how many a stage keeps something.
 inline constexpr llvm::StringLiteral kTurns = "dist.turns";
 /// Ranks of a machine, in order; without: all.
 inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";

@@ -219,8 +219,11 @@ void StagesOp::build(OpBuilder &builder, OperationState &state, StringRef axis, 
   properties.mesh = builder.getI64IntegerAttr(mesh);
   properties.over = builder.getStringAttr(over);
   properties.slots = builder.getI64IntegerAttr(slots);
-  for (int i = 0; i < 2; ++i) { // forward, backward: the micro batch and its slot
-    Block &block = state.addRegion()->emplaceBlock();
+  for (int i = 0; i < 3; ++i) { // forward, backward, weights: the micro batch and its slot
+    Region *region = state.addRegion();
+    if (i == 2 && schedule != "zero_bubble")
+      continue;
+    Block &block = region->emplaceBlock();
     block.addArgument(builder.getIndexType(), state.location);
     block.addArgument(builder.getIndexType(), state.location);
   }
@@ -230,7 +233,8 @@ SmallVector<Block *, 2> echelon::rt::blocksOf(Operation *op) {
   SmallVector<Block *, 2> blocks;
   if (isa<ForOp, AtOp, StagesOp>(op))
     for (Region &region : op->getRegions())
-      blocks.push_back(&region.front());
+      if (!region.empty())
+        blocks.push_back(&region.front());
   return blocks;
 }
 int64_t echelon::rt::timesOf(Operation *op) {

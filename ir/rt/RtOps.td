@@ -166,13 +166,15 @@ def Rt_StagesOp : Rt_Op<"stages", [SingleBlock, NoTerminator, RecursiveMemoryEff
   let summary = "the stages of a pipeline work through micro batches, each in an order of its own";
   let description = [{
     `rt.stages "micro" = 8 by "1f1b" of 1 "pp" slots 4 forward { ^bb0(%m: index, %slot: index): … } backward { … }`:
-    the coordinate along mesh axis 1 runs the regions in the order of the schedule (runtime/program/Schedule.h), each once
-    a micro batch. What a backward pass reads of the forward one of its micro batch is kept in its slot.
+    the coordinate along mesh axis 1 runs the regions in the order of the schedule (runtime/program/Turns.h), each once
+    a micro batch. What a later pass reads of an earlier one of its micro batch is kept in its slot. `weights`: the part
+    of the backward pass that no other stage waits for, where the schedule has turns of its own for it.
   }];
   let arguments = (ins StrAttr:$axis, I64Attr:$count, StrAttr:$schedule, I64Attr:$mesh, StrAttr:$over, I64Attr:$slots);
-  let regions = (region SizedRegion<1>:$forward, SizedRegion<1>:$backward);
+  let regions = (region SizedRegion<1>:$forward, SizedRegion<1>:$backward, MaxSizedRegion<1>:$weights);
   let assemblyFormat = [{
-    $axis `=` $count `by` $schedule `of` $mesh $over `slots` $slots `forward` $forward `backward` $backward attr-dict
+    $axis `=` $count `by` $schedule `of` $mesh $over `slots` $slots `forward` $forward `backward` $backward
+    (`weights` $weights^)? attr-dict
   }];
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "::llvm::StringRef":$schedule,

@@ -367,25 +367,28 @@ void waitForSends(Lowering &l, Block &region) {
   l.sends.clear();
 }
 
-/// The two loops of a pipeline, one after the other: the regions of one rt.stages.
+/// The loops of a pipeline, one after the other: the regions of one rt.stages.
 LogicalResult lowerTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
   OpBuilder::InsertionGuard guard(l.b);
-  const bool isSecond = isOfBackward(op);
+  const StringRef part = turns.getAs<StringAttr>("part").getValue();
   Places places;
-  if (isSecond)
+  if (part != "forward")
     l.b.setInsertionPoint(l.turns);
   placeResults(l, op, places);
-  if (!isSecond) {
+  if (part == "forward") {
     const StringRef over = turns.getAs<StringAttr>("over").getValue();
     l.turns = rt::StagesOp::create(l.b, op.getLoc(), op.getAxis(), op.getCount(),
                                    turns.getAs<StringAttr>("schedule").getValue(), l.mesh.index(over), over,
                                    turns.getAs<IntegerAttr>("slots").getInt());
   }
-  Block &region = (isSecond ? l.turns.getBackward() : l.turns.getForward()).front();
-  if (failed(lowerIterations(l, op, places, region, region.getArgument(0), region.getArgument(1))))
+  Region &region = part == "forward"    ? l.turns.getForward()
+                   : part == "backward" ? l.turns.getBackward()
+                                        : l.turns.getWeights();
+  if (failed(lowerIterations(l, op, places, region.front(), region.getArgument(0), region.getArgument(1))))
     return failure();
-  waitForSends(l, region);
-  if (isSecond)
+  waitForSends(l, region.front());
+  const bool isLast = &region == &l.turns.getWeights() || (part == "backward" && l.turns.getWeights().empty());
+  if (isLast)
     l.turns = {};
   return success();
 }

@@ -5,18 +5,27 @@
 
 namespace echelon::runtime {
 
-/// The forward or the backward pass of a stage's part of the model on one micro batch.
+/// A pass of a stage's part of the model on one micro batch: the forward one; the backward one, or of it what the stage
+/// before waits for; what is left of the backward one then, the gradients of weights.
 struct Turn {
-  bool isForward;
+  enum Pass { Forward, Backward, Weights } pass;
   int64_t micro;
 
-  bool operator==(const Turn &other) const { return isForward == other.isForward && micro == other.micro; }
+  bool operator==(const Turn &other) const { return pass == other.pass && micro == other.micro; }
 };
 
+// The passes of one kind go by the micro batches' order. `stage` counts from 0, of `stages`.
+
 /// One forward, one backward (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
-/// Megatron-LM", 2021, section 2.2): a stage begins with as many forward passes as there are stages behind it, then each
-/// forward pass is followed by the backward pass of the oldest micro batch that has none. At most `stages - stage` micro
-/// batches are between their two passes. Forward passes alone and backward passes alone go by the micro batches' order.
+/// Megatron-LM", 2021, section 2.2): a stage begins with as many forward passes as there are stages behind it, then
+/// each forward pass is followed by the backward pass of the oldest micro batch that has none. At most `stages - stage`
+/// micro batches are between their two passes.
 std::vector<Turn> one_f_one_b(int64_t stage, int64_t stages, int64_t micro);
+
+/// Gradients of weights where the stage would wait (Qi et al., "Zero Bubble Pipeline Parallelism", 2023, H1): a stage
+/// begins with one forward pass more than in one_f_one_b, and puts off the gradients of weights by as many micro
+/// batches as there are stages before it. At most min(micro, stages) micro batches are between the first and the last
+/// pass.
+std::vector<Turn> zero_bubble(int64_t stage, int64_t stages, int64_t micro);
 
 } // namespace echelon::runtime

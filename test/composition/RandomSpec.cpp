@@ -264,7 +264,8 @@ void RandomSpec::drawStages(Random &random) {
   if (choices.empty())
     return;
   auto &[line, axis] = choices[below(random, choices.size())];
-  line->list = {axis};
+  static const char *ways[] = {"", " 1f1b", " gpipe", " zero_bubble"};
+  line->list = {axis + ways[below(random, std::size(ways))]};
 }
 
 /// From this attempt on a mesh axis splits one axis at most, which seldom is refused.
@@ -353,9 +354,13 @@ std::string RandomSpec::text() const {
   }
   layout = "  layout mesh(" + layout + ") {\n";
   for (const MeshLine &line : mesh) {
-    for (const std::string &axis : line.list)
-      layout += "    split " + axis.substr(0, axis.find(' ')) + " over " + line.name +
-                (axis.find(' ') == std::string::npos ? "\n" : " with padding\n");
+    for (const std::string &axis : line.list) {
+      const size_t way = axis.find(' ');
+      layout += "    split " + axis.substr(0, way) + " over " + line.name +
+                (way == std::string::npos        ? "\n"
+                 : axis.substr(way) == " padded" ? " with padding\n"
+                                                 : " with" + axis.substr(way) + "\n");
+    }
     if (line.stores)
       for (const std::string &what : line.stored)
         layout += "    store " + what + " over " + line.name + "\n";

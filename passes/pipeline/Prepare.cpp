@@ -1,0 +1,176 @@
+#include "passes/pipeline/Prepare.h"
+#include "ir/ech/Build.h"
+#include "passes/Phase.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::dist;
+using namespace echelon::pipeline;
+
+Part echelon::pipeline::partOf(Operation *op) {
+  return !isOfBackward(op) ? Part::Forward : op->hasAttr(kOfWeights) ? Part::Weights : Part::Backward;
+}
+
+bool echelon::pipeline::isFree(Operation *op, Block *body) {
+  auto rule = dyn_cast<ech::AxisRule>(op);
+  auto isFromOutside = [&](Value v) {
+    Operation *def = v.getDefiningOp();
+    return !def || def->getBlock() != body || isFree(def, body);
+  };
+  return rule && (rule.freedom() == ech::Freedom::Source ||
+                  (rule.freedom() == ech::Freedom::IfOperandsAre && llvm::all_of(op->getOperands(), isFromOutside)));
+}
+
+void echelon::pipeline::settlePhases(ech::RepeatOp pass) {
+  for (Operation &op : pass.block()->without_terminator()) {
+    auto isLater = [&](Value v) {
+      return v.getDefiningOp() && v.getDefiningOp()->getBlock() == pass.block() && isOfBackward(v.getDefiningOp());
+    };
+    if (!isOfBackward(&op) && llvm::any_of(op.getOperands(), isLater))
+      setPhase(&op, "backward");
+  }
+}
+
+void echelon::pipeline::separateFree(ech::RepeatOp pass) {
+  Block *body = pass.block();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body->without_terminator()))) {
+    if (isOfBackward(&op) || !isFree(&op, body))
+      continue;
+    auto isLater = [&](OpOperand &use) {
+      Operation *here = body->findAncestorOpInBlock(*use.getOwner());
+      return here && isOfBackward(here);
+    };
+    if (llvm::none_of(op.getUses(), isLater))
+      continue;
+    OpBuilder builder(&op);
+    Operation *again = builder.clone(op);
+    setPhase(again, "backward");
+    for (auto [value, now] : llvm::zip(op.getResults(), again->getResults()))
+      value.replaceUsesWithIf(now, isLater);
+  }
+}
+
+/// The loop with one more value that it carries, unchanged: inside, `uses` read what comes in, behind it, what leaves.
+static void rideThrough(ech::RepeatOp loop, Value value, ArrayRef<OpOperand *> uses) {
+  OpBuilder builder(loop);
+  SmallVector<Value> carried(loop.getCarried());
+  carried.push_back(value);
+  auto wider =
+      ech::RepeatOp::create(builder, loop.getLoc(), loop.getAxis(), loop.getCount(), carried, loop.getSlices(),
+                            ValueRange(carried).getTypes(), loop.getStacks().getTypes(), loop.getSums().getTypes());
+  wider.setReverse(loop.getReverse());
+  wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  wider.getBody().takeBody(loop.getBody());
+  Value argument = wider.block()->insertArgument(unsigned(carried.size() - 1), value.getType(), value.getLoc());
+  wider.yield().getCarriedMutable().append(argument);
+  for (OpOperand *use : uses)
+    use->set(wider->isAncestor(use->getOwner()) ? argument : wider.getFinals().back());
+  for (auto [old, now] : {std::pair(ResultRange(loop.getFinals()), ResultRange(wider.getFinals()).drop_back()),
+                          std::pair(ResultRange(loop.getStacks()), ResultRange(wider.getStacks())),
+                          std::pair(ResultRange(loop.getSums()), ResultRange(wider.getSums()))})
+    for (auto [before, after] : llvm::zip(old, now))
+      before.replaceAllUsesWith(after);
+  loop.erase();
+}
+
+FailureOr<bool> echelon::pipeline::ride(ech::RepeatOp pass, const Stages &stages, StringRef over) {
+  ech::RepeatOp loop = stages.backward();
+  llvm::MapVector<Value, SmallVector<OpOperand *>> riding;
+  for (Operation &op : pass.block()->without_terminator()) {
+    const bool isForwardLoop = &op == stages.forward();
+    if (stages.placeOf(&op) != Place::Last && !isForwardLoop)
+      continue;
+    for (Value value : isForwardLoop ? ValueRange(stages.forward().getFinals()) : ValueRange(op.getResults()))
+      for (OpOperand &use : value.getUses()) {
+        Operation *here = pass.block()->findAncestorOpInBlock(*use.getOwner());
+        const bool isCarried =
+            here == use.getOwner() && here == loop && use.getOperandNumber() < loop.getCarried().size();
+        if (isa<ech::YieldOp>(here) || isCarried)
+          continue;
+        if (here == loop || stages.placeOf(here) == Place::First)
+          riding[value].push_back(&use);
+        else if (stages.placeOf(here) == Place::All && !isShareOfStage(&op, over)) // a share is nothing elsewhere
+          return LogicalResult(emitError(here->getLoc())
+                               << "E0318: what the last stage of " << over
+                               << " makes is read on each stage, which is not built yet in a pipeline");
+      }
+  }
+  for (auto &[value, uses] : riding) {
+    rideThrough(loop, value, uses);
+    break; // the loop is another one now
+  }
+  return !riding.empty();
+}
+
+/// The terms of a sum that nothing else reads.
+static void termsOf(Value sum, SmallVectorImpl<Value> &terms) {
+  auto add = sum.getDefiningOp<ech::MapOp>();
+  if (!add || add.getFunction() != ech::Function::Add || !sum.hasOneUse()) {
+    terms.push_back(sum);
+    return;
+  }
+  for (Value term : add.getOperands())
+    termsOf(term, terms);
+}
+
+ech::RepeatOp echelon::pipeline::separateSums(ech::RepeatOp pass, const Stages &stages, StringRef over) {
+  ech::YieldOp yield = pass.yield();
+  SmallVector<Value> sums(yield.getSummed());
+  SmallVector<std::pair<unsigned, unsigned>> pairs; // places of two sums of which the first is to have both
+  for (unsigned i = 0, n = sums.size(); i < n; ++i) {
+    auto share = sums[i].getDefiningOp<SliceOp>();
+    if (!share || !isShareOfStage(share, over) || !share.getResult().hasOneUse())
+      continue;
+    SmallVector<Value> terms;
+    termsOf(share.getValue(), terms);
+    llvm::MapVector<Place, SmallVector<Value>> byPlace;
+    for (Value term : terms) {
+      Operation *def = term.getDefiningOp();
+      const bool isOfPass = def && def->getBlock() == pass.block();
+      byPlace[!isOfPass ? Place::All : def == stages.forward() ? Place::Last : stages.placeOf(def)].push_back(term);
+    }
+    if (byPlace.size() < 2 || byPlace.count(Place::All))
+      continue;
+    OpBuilder builder(share);
+    InPhaseOf phase(share);
+    builder.setListener(&phase);
+    bool isFirst = true;
+    for (auto &[place, group] : byPlace) {
+      Value sum = group.front();
+      for (Value term : llvm::drop_begin(group))
+        sum = ech::MapOp::create(builder, share.getLoc(), ech::tensor(sum), ech::Function::Add, ValueRange{sum, term});
+      auto part = cast<SliceOp>(builder.clone(*share));
+      part.getValueMutable().assign(sum);
+      if (std::exchange(isFirst, false)) {
+        sums[i] = part.getResult();
+      } else {
+        pairs.push_back({i, unsigned(sums.size())});
+        sums.push_back(part.getResult());
+      }
+    }
+  }
+  if (pairs.empty())
+    return {};
+  OpBuilder builder(pass);
+  auto wider = ech::RepeatOp::create(builder, pass.getLoc(), pass.getAxis(), pass.getCount(), pass.getCarried(),
+                                     pass.getSlices(), pass.getFinals().getTypes(), pass.getStacks().getTypes(),
+                                     ValueRange(sums).getTypes());
+  wider.setTime(true);
+  wider->setDiscardableAttrs(pass->getDiscardableAttrDictionary());
+  yield.getSummedMutable().assign(sums);
+  wider.getBody().takeBody(pass.getBody());
+  SmallVector<Value> totals(wider.getSums());
+  for (auto [i, j] : pairs) {
+    auto sum = ech::MapOp::create(builder, pass.getLoc(), ech::tensor(totals[i]), ech::Function::Add,
+                                  ValueRange{totals[i], totals[j]});
+    setPhase(sum, "update");
+    totals[i] = sum.getResult();
+  }
+  pass.replaceAllUsesWith(SmallVector<Value>(ArrayRef(totals).take_front(pass.getNumResults())));
+  pass.erase();
+  SmallVector<Operation *> all = llvm::map_to_vector(*wider.block(), [](Operation &op) { return &op; });
+  for (Operation *op : llvm::reverse(all))
+    if (isa<SliceOp, ech::MapOp>(op) && op->use_empty())
+      op->erase();
+  return wider;
+}

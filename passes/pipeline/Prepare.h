@@ -1,0 +1,30 @@
+// What a pass through stages needs before its operations go to them.
+#pragma once
+#include "passes/pipeline/Stages.h"
+
+namespace echelon::pipeline {
+
+/// On operations of the backward pass whose results no stage waits for (Weights.h).
+inline constexpr llvm::StringLiteral kOfWeights = "dist.of_weights";
+/// The passes that a stage makes of a micro batch, in order.
+enum class Part { Forward, Backward, Weights };
+Part partOf(mlir::Operation *op);
+
+/// Whether it is made of numbers, positions and inputs alone, and costs little to be made again.
+bool isFree(mlir::Operation *op, mlir::Block *body);
+
+/// What follows from the backward pass is of it.
+void settlePhases(ech::RepeatOp pass);
+/// Free values that both the forward and the backward pass read are made in each.
+void separateFree(ech::RepeatOp pass);
+/// What one stage adds to a sum of the pass, and what another one does, as to the gradient of a parameter that both
+/// read, are two sums, added up behind the pass. The pass with these; null where it stays as it is.
+ech::RepeatOp separateSums(ech::RepeatOp pass, const Stages &stages, llvm::StringRef over);
+/// What is made on the last stage, and read on the first or inside of the derivative, rides along with the derivative,
+/// as one more value that it carries, unchanged. Whether there was something.
+mlir::FailureOr<bool> ride(ech::RepeatOp pass, const Stages &stages, llvm::StringRef over);
+/// Cuts the derivative in two: what the stages hand back, and the rest, the gradients of weights, which no other stage
+/// waits for; these operations are marked.
+void splitWeights(ech::RepeatOp pass, const Stages &stages);
+
+} // namespace echelon::pipeline
