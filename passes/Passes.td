@@ -633,18 +633,18 @@ def MakeKernels : EchelonPass<"rt-make-kernels"> {
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 
-def CheckStreams : EchelonPass<"rt-check-streams"> {
-  let summary = "refuses a program that touches what a message under way still reads or writes";
+def ProveMessages : EchelonPass<"rt-prove-messages"> {
+  let summary = "refuses a program whose ranks may wait for ever, or mistake one message for another";
   let description = [{
     ```mlir
     %t = rt.collective "all_reduce" %d_w, %d_w …  // started: it goes on in a stream of its mesh axes
     rt.fused … -> ["store"](%d_w) …               // refused: nothing orders the two
     rt.wait %t
     ```
-    Streams follow from operations: a collective runs in that of its mesh axes, everything else in the rank's own, and
-    rt.wait orders them. So no two touches of the same bytes, one of them a write, may run at the same time: started
-    collectives with what comes before their rt.wait, or with each other. Each is waited for. Changes nothing; always
-    on, and last, for every target.
+    Runs the programs of all ranks abstractly, function by function, and refuses where two of them differ in what they
+    say of one message, where one waits for what another does not come to, where a message is never waited for, and where
+    what one reads or writes is touched before its rt.wait. Each buffer has to hold what was last written to it when it is
+    read, so a wrong plan of memory is refused, too. Changes nothing; always on, and last, for every target.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }

@@ -44,5 +44,5 @@ void echelon::shapeProgram(mlir::OpPassManager &manager, Target target) {
   manager.addPass(createBindBuffers({!isGpu}));
   manager.addPass(createNameValues());
   manager.addPass(isGpu ? createMakeKernels() : createMakeLoops());
-  manager.addPass(createCheckStreams());
+  manager.addPass(createProveMessages());
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/ech/Ech.h"
 #include "ir/rt/Cost.h"
+#include "ir/rt/Message.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "runtime/transport/Element.h"
 

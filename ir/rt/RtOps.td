@@ -245,7 +245,9 @@ def Rt_TicketsOp : Rt_Op<"tickets"> {
   let hasVerifier = 1;
 }
 def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
-                                           DeclareOpInterfaceMethods<Costed, ["cost"]>, AttrSizedOperandSegments]> {
+                                           DeclareOpInterfaceMethods<Costed, ["cost"]>,
+                                           DeclareOpInterfaceMethods<Communicates, ["messageAt", "toWaitFor"]>,
+                                           AttrSizedOperandSegments]> {
   let summary = "one collective over the ranks that differ in `mesh` axes alone";
   let description = [{
     `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
@@ -265,10 +267,6 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Whether it goes on after the call, until an rt.wait.
-    bool isStarted() { return getTicket() || getTickets(); }
-    /// What its rt.wait takes: its ticket, or those of all iterations; null where nothing is waited for.
-    ::mlir::Value toWaitFor() { return getTickets() ? getTickets() : getTicket(); }
     /// Bytes of the message on one rank: count elements, or what a rank gets in a gather.
     int64_t messageBytes();
   }];

@@ -19,6 +19,7 @@ run.train "one" of "M" in "" folder "." batch 8 steps 3 seed 0
 rt.function @train {
   %x = rt.alloc work at 0 : !row loc("x")
   %y = rt.alloc work at 64 : !row loc("y")
+  rt.fill %x with 1.0 {ech.phase = "update"} : !row
   %t = rt.collective "all_reduce" %x, %x count 8 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
       {ech.phase = "update", rt.group = 0 : i64} : !row, !row -> !rt.ticket
   rt.fill %y with 0.0 {ech.phase = "backward"} : !row
@@ -40,6 +41,7 @@ run.train "array" of "M" in "" folder "." batch 8 steps 3 seed 0
 rt.function @train {
   %x = rt.alloc work at 0 : !stack loc("x")
   %each = rt.tickets 3 {ech.phase = "backward"}
+  rt.fill %x with 1.0 {ech.phase = "backward"} : !stack
   rt.for "layer" = 3 reverse {
   ^bb0(%i: index):
     %part = rt.view %x from 0 plus(%i) times [8] : !stack -> !row
@@ -65,6 +67,7 @@ run.train "member" of "M" in "" folder "." batch 8 steps 3 seed 0
 rt.function @train {
   %x = rt.alloc work at 0 : !stack loc("x")
   %each = rt.tickets 3 {ech.phase = "backward"}
+  rt.fill %x with 1.0 {ech.phase = "backward"} : !stack
   rt.for "layer" = 3 reverse {
   ^bb0(%i: index):
     %part = rt.view %x from 0 plus(%i) times [8] : !stack -> !row
@@ -87,6 +90,7 @@ run.train "rows" of "M" in "" folder "." batch 3 steps 3 seed 0
 rt.function @train {
   %x = rt.alloc work at 0 : !whole loc("x")
   %y = rt.alloc work at 384 : !part loc("y")
+  rt.fill %x with 1.0 : !whole
   rt.collective "reduce_scatter" %x, %y count 48 runs 3 "Sum" over [0] ranks 2 "dp" with "ring" why "t"
       {rt.group = 0 : i64} : !whole, !part loc("mlp.ech":33:3)
   %t = rt.collective "all_gather" %y, %x count 48 runs 3 over [0] ranks 2 "dp" with "automatic" why "t"

@@ -6,7 +6,7 @@ kernels: what the runtime's kernels declare, and where their threads meet, by th
 --mutants). programs: events, waits and declarations of the programs of programs.ech (of one KIND: the first
 word of a site); each runs with one of them cut out
 (runtime/cuda/host/Cuts.h), and is to end with a message or with other losses or snapshots. waits: each rt.wait of the
-same programs' IR removed, and put off to the end of its block; rt-check-streams is to refuse.
+same programs' IR removed, and put off to the end of its block; rt-prove-messages is to refuse.
 
 A mutant that is not named has to be shown to be none: what it lacks is implied by others, as the vector clocks see, or
 no two tasks touch the same bytes without it, in which case the bits are the same under eight orders of work. All are
@@ -39,8 +39,8 @@ SIGNS = tuple((re.compile(sign), name) for sign, name in (
     (r"others do not reach", "a shuffle that some do not reach"),
     (r"leaves its memory|where no memory is", "a touch outside of memory"),
     (r"waits in vain; first in the streams:\n  device ", "a wait in vain, with its stream"),
-    (r"no rt\.wait orders them", "rt-check-streams: a race"),
-    (r"never waited for", "rt-check-streams: no wait"),
+    (r"no rt\.wait orders them", "rt-prove-messages: a race"),
+    (r"never waited for", "rt-prove-messages: no wait"),
     (r"captur(e|ing)", "a capture that CUDA refuses"),
     (r"rank \d+: rank \d+ did not come to .* at step \d+", "a deadline, with rank and place"),
     (r"rank \d+: .* has waited for other ranks for \d+ s", "a deadline, with rank and place"),
@@ -148,7 +148,7 @@ def programs(build, names, kinds, every, tally):
 
 def waits(build, names, every, tally):
     def check(lines, mutant):
-        done = subprocess.run([build / "bin/echelon-opt", "--rt-check-streams", "-o", "/dev/null"],
+        done = subprocess.run([build / "bin/echelon-opt", "--rt-prove-messages", "-o", "/dev/null"],
                               input="\n".join(lines), capture_output=True, text=True)
         tally.add(mutant, *(named_by(done.stderr) if done.returncode else ("it is accepted", False)))
 

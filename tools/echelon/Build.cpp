@@ -1,6 +1,7 @@
-// echelon build SPEC [-o EXE] [--emit STAGE] [--dump-stages DIR]
+// echelon build SPEC [-o EXE] [--emit STAGE] [--dump-stages DIR] [--certify [--verify]]
 #include "tools/driver/build/Executable.h"
 #include "tools/driver/build/Paths.h"
+#include "tools/driver/compile/Certificate.h"
 #include "tools/driver/compile/StageDump.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
@@ -18,6 +19,7 @@
 namespace {
 struct BuildOptions : echelon::CompileOptions {
   std::string output, emit = "exe";
+  bool certify = false, verify = false;
 };
 } // namespace
 
@@ -37,6 +39,26 @@ static bool write(const std::string &text, const std::string &file) {
   return false;
 }
 
+/// EXE.certificate: what has been proven of the program, and found by `verify`. The exit code.
+static int certify(const BuildOptions &options, const Compilation &compilation, const std::string &text,
+                   const std::string &executable) {
+  std::optional<Verified> verified;
+  if (options.verify) {
+    VerifyOptions trial;
+    static_cast<CompileOptions &>(trial) = options;
+    trial.profile = false;
+    if (const int failed = verify(trial, &verified.emplace()); failed != Fine)
+      return failed;
+  }
+  const std::string file = executable + ".certificate";
+  if (compilation.wouldOverwrite(file))
+    return Usage;
+  if (!write(certificateOf(compilation, text, verified), file))
+    return Usage;
+  std::cout << frontend::printable(file) << "\n";
+  return Fine;
+}
+
 static int build(const BuildOptions &options) {
   if (!options.dumpStages.empty() && (options.emit == "ast" || options.emit == "ech")) {
     std::cerr << "echelon: --dump-stages writes the IR after each pass, and --emit " << options.emit
@@ -45,6 +67,11 @@ static int build(const BuildOptions &options) {
   }
   if (options.profile && options.emit != "cpp" && options.emit != "exe") {
     std::cerr << "echelon: --profile is of the program, and --emit " << options.emit
+              << " comes before there is one; leave one of them out\n";
+    return Usage;
+  }
+  if (options.certify && options.emit != "exe") {
+    std::cerr << "echelon: --certify is of the executable, and --emit " << options.emit
               << " comes before there is one; leave one of them out\n";
     return Usage;
   }
@@ -92,7 +119,7 @@ static int build(const BuildOptions &options) {
   if (!buildExecutable(text, executable, options.machine, exitCode))
     return exitCode;
   std::cout << frontend::printable(executable) << "\n";
-  return Fine;
+  return options.certify ? certify(options, compilation, text, executable) : Fine;
 }
 
 void addBuild(CLI::App &app, int &exitCode) {
@@ -105,6 +132,10 @@ void addBuild(CLI::App &app, int &exitCode) {
       ->check(CLI::IsMember({"ast", "ech", "dist", "rt", "cpp", "exe"}));
   addTargetOption(command, *options);
   addProfileOption(command, *options);
+  CLI::Option *certify = command->add_flag("--certify", options->certify,
+                                           "write what has been proven of the program beside it, as NAME.certificate");
+  command->add_flag("--verify", options->verify, "the certificate says what `echelon verify` finds, too")
+      ->needs(certify);
   command->add_option("--dump-stages", options->dumpStages, "folder for the IR after each pass");
   command->footer("Examples:\n  echelon build spec.ech -o train        an executable\n"
                   "  echelon build spec.ech --emit dist      who holds what, and what moves\n"

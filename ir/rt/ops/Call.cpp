@@ -43,6 +43,13 @@ SmallVector<Value> InvokeOp::reads() {
 
 //===- collectives -----------------------------------------------------------------------------------------------===//
 
+SmallVector<Value> echelon::rt::positionsAround(Operation *op) {
+  SmallVector<Value> positions;
+  for (auto loop = op->getParentOfType<ForOp>(); loop; loop = loop->getParentOfType<ForOp>())
+    positions.insert(positions.begin(), loop.position());
+  return positions;
+}
+
 int64_t CollectiveOp::messageBytes() {
   int64_t bytes = getCount() * buffer(getIn()).elementBytes();
   if (getAlgorithm().ends_with("_summands")) // two of four bytes on the way there, four on the way back
@@ -70,6 +77,38 @@ LogicalResult CollectiveOp::verify() {
     return emitOpError() << "has rows of " << getCount() << " elements in " << *getRuns()
                          << " runs: there are two or more, equally long";
   return success();
+}
+
+Value CollectiveOp::toWaitFor() { return getTickets() ? getTickets() : getTicket(); }
+
+/// Over the ranks of the group that the program names; all of these do the same.
+std::optional<Message> CollectiveOp::messageAt(ArrayRef<int64_t>) {
+  Message message;
+  message.kind = getKind();
+  message.axes = getAxis();
+  ArrayRef<int64_t> mesh = getMesh();
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  auto groups = module ? module->getAttrOfType<ArrayAttr>(kGroups) : ArrayAttr();
+  if (auto group = (*this)->getAttrOfType<IntegerAttr>(kGroup);
+      group && groups && group.getInt() < static_cast<int64_t>(groups.size()))
+    mesh = cast<DenseI64ArrayAttr>(groups[group.getInt()]).asArrayRef();
+  for (int64_t axis : mesh)
+    message.over.push_back({axis, {}});
+  message.element = buffer(getIn()).getElement();
+  message.count = static_cast<int64_t>(getCount());
+  message.runs = static_cast<int64_t>(getRuns().value_or(1));
+  message.algorithm = getAlgorithm();
+  if (getKind() != "broadcast")
+    message.reduction = getReduction().value_or("");
+  else if (getReduction().value_or("").getAsInteger(10, message.root))
+    message.root = 0;
+  message.what = getOperation();
+  const int64_t ranks = static_cast<int64_t>(getRanks()), rows = message.count * ranks;
+  message.read = getKind() == "reduce_scatter" || getKind() == "all_to_all" ? rows : message.count;
+  message.written = getKind() == "all_gather" || getKind() == "all_to_all" ? rows : message.count;
+  message.in = getIn();
+  message.out = getOut();
+  return message;
 }
 
 SmallVector<Value> CollectiveOp::reads() { return {getIn()}; }

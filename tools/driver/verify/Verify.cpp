@@ -40,6 +40,8 @@ public:
   }
   int verify();
 
+  Verified found;
+
 private:
   struct Trial {
     std::string title;
@@ -67,7 +69,7 @@ private:
   int64_t policyWorkersOfReference = 0;
   bool isOfTwoBytes = false; // what products take
   std::string chosenBy;      // a packing that chooses by values, so that one rounding decides what travels; empty: none
-  int exitCode = Fine, passed = 0, failed = 0, runs = 0;
+  int exitCode = Fine, runs = 0;
 };
 
 int64_t parts(const frontend::RunSettings &plan) { return plan.microBatches * plan.ranks(); }
@@ -265,12 +267,16 @@ void Verifier::judge(const Trial &trial, const std::string &transport, const Tra
   } else {
     const Worst worst = compareTraces(reference, result, std::max<int64_t>(policyWorkersOfReference, 1));
     fine = worst.error <= kTraceTolerance;
+    if (worst.error > found.worst) {
+      found.worst = worst.error;
+      found.worstIn = worst.where;
+    }
     if (worst.error == 0)
       said = "no difference";
     else
       llvm::raw_string_ostream(said) << "worst " << llvm::format("%.1e", worst.error) << " in " << worst.where;
   }
-  (fine ? passed : failed)++;
+  (fine ? found.passed : found.failed)++;
   llvm::outs() << (fine ? "ok    " : "WRONG ") << trial.title << " (" << transport << "): " << said << "\n";
   llvm::outs().flush();
 }
@@ -323,12 +329,14 @@ int Verifier::verify() {
     if (run(trials[i], transport, result)) {
       judge(trials[i], transport, result);
     } else {
-      ++failed;
+      ++found.failed;
       llvm::outs() << "FAILED " << trials[i].title << " (" << transport << "): it was not built or did not run to its "
                    << "end\n";
     }
   }
-  llvm::outs() << passed << " passed, " << failed << " failed";
+  found.batch = batch;
+  found.steps = reference.steps.size();
+  llvm::outs() << found.passed << " passed, " << found.failed << " failed";
   if (skipped)
     llvm::outs() << "; " << skipped
                  << (skipped == 1 ? " random layout does not divide and was" : " random layouts do not divide and were")
@@ -339,11 +347,17 @@ int Verifier::verify() {
   if (options.isInPrecision && !chosenBy.empty())
     llvm::outs() << "of the first step alone: what travels under " << chosenBy
                  << " turns on values, and so on how they are rounded\n";
-  return !failed ? Fine : exitCode != Fine ? exitCode : RunFailed;
+  return !found.failed ? Fine : exitCode != Fine ? exitCode : RunFailed;
 }
 
 } // namespace
 
-int verify(const VerifyOptions &options) { return Verifier(options).verify(); }
+int verify(const VerifyOptions &options, Verified *found) {
+  Verifier verifier(options);
+  const int exitCode = verifier.verify();
+  if (found)
+    *found = verifier.found;
+  return exitCode;
+}
 
 } // namespace echelon

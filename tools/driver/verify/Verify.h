@@ -13,7 +13,16 @@ struct VerifyOptions : CompileOptions {
   std::string transport = "threads"; // or shm, mpi, tcp, or each: the first three in turn
 };
 
+/// What was found.
+struct Verified {
+  int passed = 0, failed = 0; ///< layouts
+  int64_t batch = 0;
+  size_t steps = 0;
+  double worst = 0;    ///< relative error, in fp64
+  std::string worstIn; ///< the tensor; empty: there is no difference
+};
+
 /// Prints a line a layout on standard output, and a last one that counts them. The exit code.
-int verify(const VerifyOptions &options);
+int verify(const VerifyOptions &options, Verified *found = nullptr);
 
 } // namespace echelon

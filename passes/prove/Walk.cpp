@@ -1,0 +1,176 @@
+#include "passes/prove/Walk.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::prove;
+
+namespace {
+std::string nameOfAlloc(const void *alloc) {
+  auto *op = static_cast<Operation *>(const_cast<void *>(alloc));
+  if (auto name = op->getAttrOfType<StringAttr>(rt::kName))
+    return name.str();
+  const StringRef name = rt::nameOf(op->getLoc());
+  return name.empty() ? "a buffer" : name.str();
+}
+std::string nameOfStored(const void *name) { return StringAttr::getFromOpaquePointer(name).str(); }
+} // namespace
+
+Verdict Walk::run(rt::FunctionOp function) {
+  program.rank = parties.firstRank(party);
+  return block(function.getBody().front(), true);
+}
+
+Verdict Walk::block(Block &block, bool touches) {
+  for (Operation &op : block)
+    if (Verdict refused = operation(op, touches))
+      return refused;
+  return std::nullopt;
+}
+
+Verdict Walk::loop(rt::ForOp loop, bool touches) {
+  auto [known, isNew] = communicates.try_emplace(loop, false);
+  if (isNew) {
+    const WalkResult found = loop.walk([](Operation *op) {
+      return isa<rt::Communicates, rt::WaitOp, rt::ProgressOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    known->second = found.wasInterrupted();
+  }
+  const bool hasMessages = known->second, isOpen = loop.getCount() == 0;
+  if (!touches && !hasMessages)
+    return std::nullopt;
+  const int64_t count = isOpen ? 2 : static_cast<int64_t>(loop.getCount());
+  const size_t before = program.starts.size();
+  for (int64_t i = 0; i < count; ++i) {
+    const bool isNearEnd = i < 2 || i >= count - 2;
+    if (!hasMessages && !isNearEnd)
+      continue;
+    positions[loop.position()] = loop.getReverse() ? count - 1 - i : i;
+    if (Verdict refused = block(loop.getBody().front(), touches && isNearEnd))
+      return refused;
+    for (auto &[ticket, starts] : underWay)
+      for (int start : starts)
+        if (isOpen && start >= static_cast<int>(before))
+          return Refusal{program.starts[start].op,
+                         shortly(program.starts[start]) + " is not waited for in the iteration that starts it, of a "
+                                                          "loop that runs until data ends",
+                         {}};
+  }
+  return std::nullopt;
+}
+
+Verdict Walk::operation(Operation &op, bool touches) {
+  if (auto loop = dyn_cast<rt::ForOp>(op))
+    return this->loop(loop, touches);
+  if (auto message = dyn_cast<rt::Communicates>(op))
+    return start(message, touches);
+  if (auto wait = dyn_cast<rt::WaitOp>(op))
+    return this->wait(wait);
+  if (touches)
+    touch(op);
+  if (auto report = dyn_cast<rt::ReportOp>(op);
+      report && report.getKind() == ech::stringifyReportKind(ech::ReportKind::Norm))
+    program.instructions.push_back({Instruction::Leave, &op, -1, {}, {}});
+  if (auto progress = dyn_cast<rt::ProgressOp>(op); progress && progress.getLooks())
+    program.instructions.push_back({Instruction::Look, &op, -1, {}, {}});
+  return std::nullopt;
+}
+
+void Walk::touch(Operation &op) {
+  auto touches = dyn_cast<rt::Touches>(op);
+  if (!touches)
+    return;
+  Instruction made{Instruction::Touch, &op, -1, {}, {}};
+  for (Value v : touches.reads())
+    addRange(v, made.reads);
+  for (Value v : touches.writes())
+    addRange(v, made.writes);
+  if (!made.reads.empty() || !made.writes.empty())
+    program.instructions.push_back(std::move(made));
+}
+
+Verdict Walk::start(rt::Communicates op, bool touches) {
+  std::optional<rt::Message> message = op.messageAt(parties.coordinates(party));
+  if (!message)
+    return std::nullopt;
+  Start made;
+  made.is = *message;
+  made.op = op;
+  for (Value position : op.toldApartBy())
+    made.label.push_back(positions.lookup(position));
+  std::optional<int> channel = parties.channelOf(*message, party, channels);
+  if (!channel)
+    return Refusal{
+        op, "rank " + std::to_string(program.rank) + " has " + described(made) + ", and is none of its ranks", {}};
+  made.channel = *channel;
+  for (auto [buffer, elements, what] :
+       {std::tuple(message->in, message->read, "reads"), {message->out, message->written, "writes"}})
+    if (buffer && rt::buffer(buffer).count() != elements)
+      return Refusal{op,
+                     described(made) + " " + what + " " + std::to_string(elements) + " elements of a buffer of " +
+                         std::to_string(rt::buffer(buffer).count()),
+                     {}};
+  const int index = static_cast<int>(program.starts.size());
+  program.starts.push_back(made);
+  Instruction begin{Instruction::Begin, op, index, {}, {}, !touches};
+  addRange(message->in, begin.reads);
+  addRange(message->out, begin.writes);
+  program.instructions.push_back(std::move(begin));
+  if (op.isStarted())
+    underWay[op.toWaitFor()].push_back(index);
+  else
+    program.instructions.push_back({Instruction::Wait, op, index, {}, {}});
+  return std::nullopt;
+}
+
+Verdict Walk::wait(rt::WaitOp op) {
+  // Where a rank takes no part in a message, there is nothing to wait for.
+  for (int start : underWay[op.getTicket()])
+    program.instructions.push_back({Instruction::Wait, op, start, {}, {}});
+  underWay.erase(op.getTicket());
+  return std::nullopt;
+}
+
+void Walk::addRange(Value buffer, SmallVectorImpl<Range> &ranges) const {
+  if (!buffer)
+    return;
+  if (std::optional<Range> range = rangeOf(buffer))
+    ranges.push_back(*range);
+}
+
+/// Where a buffer lies at the positions of the moment; all of the memory that it is part of where that is not known;
+/// nothing of rows that a function is given, and before arenas are planned.
+std::optional<Range> Walk::rangeOf(Value buffer) const {
+  rt::AllocOp alloc = rt::allocOf(buffer);
+  if (!alloc || !alloc.getOffset())
+    return std::nullopt;
+  const auto start = static_cast<int64_t>(*alloc.getOffset());
+  const int64_t end = start + rt::buffer(alloc).bytes();
+  Range range{alloc.getArena(), start, end, alloc.getOperation(), start, end, nameOfAlloc};
+  if (auto of = alloc.getOfAttr()) {
+    range.buffer = of.getAttr().getAsOpaquePointer();
+    range.nameOf = nameOfStored;
+  }
+  const int64_t bytes = rt::buffer(buffer).elementBytes();
+  int64_t first = 0;
+  Value v = buffer;
+  while (auto view = v.getDefiningOp<rt::ViewOp>()) {
+    first += static_cast<int64_t>(view.getOffset());
+    for (auto [index, factor] : llvm::zip(view.getIndices(), view.getFactors())) {
+      auto position = positions.find(index);
+      if (position == positions.end())
+        return range;
+      first += position->second * factor;
+    }
+    v = view.getBase();
+  }
+  int64_t last = first;
+  for (auto [axis, stride] : llvm::zip(rt::buffer(buffer).getAxes(), rt::buffer(buffer).getStrides())) {
+    const int64_t reach = (axis.size - 1) * stride;
+    (reach < 0 ? first : last) += reach;
+  }
+  range.begin = start + first * bytes;
+  range.end = start + (last + 1) * bytes;
+  return range;
+}

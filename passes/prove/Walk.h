@@ -1,0 +1,36 @@
+// A function as one rank runs it.
+#pragma once
+#include "passes/prove/Parties.h"
+
+namespace echelon::prove {
+
+/// Loops are followed with their positions, so that views have places in arenas. A loop that runs until data ends runs
+/// twice, and waits in each iteration for what it starts there. Since places are linear in positions, what only touches
+/// memory is followed in the first and last two iterations of a loop; messages are in all.
+class Walk {
+public:
+  Walk(const Parties &parties, int party, Channels &channels) : parties(parties), party(party), channels(channels) {}
+  /// Why the function cannot run, by itself; nothing: it is in `program`.
+  Verdict run(rt::FunctionOp function);
+
+  Program program;
+
+private:
+  Verdict block(mlir::Block &block, bool touches);
+  Verdict loop(rt::ForOp loop, bool touches);
+  Verdict operation(mlir::Operation &op, bool touches);
+  Verdict start(rt::Communicates op, bool touches);
+  Verdict wait(rt::WaitOp op);
+  void touch(mlir::Operation &op);
+  std::optional<Range> rangeOf(mlir::Value buffer) const;
+  void addRange(mlir::Value buffer, llvm::SmallVectorImpl<Range> &ranges) const;
+
+  const Parties &parties;
+  const int party;
+  Channels &channels;
+  llvm::DenseMap<mlir::Value, int64_t> positions;         // of loops
+  llvm::DenseMap<mlir::Value, std::vector<int>> underWay; // starts, by what is waited for
+  llvm::DenseMap<mlir::Operation *, bool> communicates;   // loops with messages inside
+};
+
+} // namespace echelon::prove

@@ -1,0 +1,86 @@
+#include "tools/driver/compile/Certificate.h"
+#include "mlir/IR/Verifier.h"
+#include "passes/cost/ProgramCost.h"
+#include "passes/prove/Prove.h"
+#include "tools/driver/build/Paths.h"
+#include <nlohmann/json.hpp>
+
+namespace echelon {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+/// Messages of a step, by kind and the mesh axes that they go over.
+Json messagesOf(const std::vector<MessageCost> &costs) {
+  Json kinds = Json::array();
+  for (const MessageCost &message : costs) {
+    Json *of = nullptr;
+    for (Json &kind : kinds)
+      if (kind["op"] == message.op && kind["axis"] == message.axis)
+        of = &kind;
+    if (!of) {
+      kinds.push_back(
+          {{"op", message.op}, {"axis", message.axis}, {"ranks", message.ranks}, {"count", 0}, {"bytes", 0}});
+      of = &kinds.back();
+    }
+    (*of)["count"] = (*of)["count"].get<int64_t>() + message.count;
+    (*of)["bytes"] = (*of)["bytes"].get<int64_t>() + message.count * message.bytes;
+  }
+  return kinds;
+}
+
+Json proofOf(mlir::ModuleOp module) {
+  prove::Proof proof;
+  if (prove::prove(module, proof))
+    return nullptr;
+  Json functions = Json::object();
+  for (const prove::Proof::Function &function : proof.functions)
+    functions[function.name] = {{"messages", function.messages}, {"beside_computation", function.started}};
+  return {
+      {"claims",
+       {"no rank waits for ever", "each message meets its own on its other ranks",
+        "nothing touches what a message under way reads or writes", "no buffer lies on another that is still read"}},
+      {"ranks_run", proof.parties},
+      {"instructions", proof.instructions},
+      {"streams", proof.streams},
+      {"functions", functions}};
+}
+
+Json typesOf(mlir::ModuleOp module) {
+  int64_t operations = 0;
+  module.walk([&](mlir::Operation *) { ++operations; });
+  return {{"hold", mlir::succeeded(mlir::verify(module))}, {"operations", operations}};
+}
+} // namespace
+
+std::string certificateOf(const Compilation &compilation, const std::string &text,
+                          const std::optional<Verified> &verified) {
+  mlir::ModuleOp module = *compilation.module;
+  const ProgramCost cost = programCost(module, !compilation.settings.checkpoint.directory.empty());
+  Json mesh = Json::object();
+  for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
+    mesh[axis.name] = axis.size;
+  Json made = {{"train", compilation.settings.name},
+               {"spec", compilation.options.spec},
+               {"program", hashOf({text})},
+               {"mesh", mesh},
+               {"ranks", compilation.settings.ranks()},
+               {"proof", proofOf(module)},
+               {"types", typesOf(module)},
+               {"messages_a_step", messagesOf(cost.messages)},
+               {"memory_bytes",
+                {{"state", cost.stateBytes},
+                 {"inputs", cost.inputBytes},
+                 {"work", cost.workBytes},
+                 {"snapshot", cost.copyBytes},
+                 {"total", cost.memory.total}}}};
+  if (cost.meetsEvery)
+    made["messages_a_meeting"] = messagesOf(cost.meetingMessages);
+  made["verify"] = Json("not asked for");
+  if (verified)
+    made["verify"] = {{"passed", verified->passed}, {"failed", verified->failed},     {"batch", verified->batch},
+                      {"steps", verified->steps},   {"worst_error", verified->worst}, {"in", verified->worstIn}};
+  return made.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace echelon
