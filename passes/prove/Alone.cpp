@@ -11,10 +11,12 @@ std::string named(Operation *op) {
   return op->getName().getStringRef().str() + (place.empty() ? "" : " (" + place + ")");
 }
 
-/// Whose content bytes of the work arena hold, buffer by buffer.
+/// Whose content bytes of the work arena hold. Of a buffer that is written part by part, the first part stands for all:
+/// parts of it may be written in an order that places do not tell.
 class Contents {
 public:
-  Verdict read(const Instruction &by);
+  void make(const Range &range);
+  Verdict read(const Instruction &by) const;
   void write(const Instruction &by);
 
 private:
@@ -27,13 +29,23 @@ private:
   std::map<int64_t, Piece> pieces; // by begin, apart
 };
 
-Verdict Contents::read(const Instruction &by) {
+/// Where pieces that end behind a byte begin.
+template <typename Pieces> auto firstBehind(Pieces &pieces, int64_t byte) {
+  auto at = pieces.upper_bound(byte);
+  return at != pieces.begin() && std::prev(at)->second.end > byte ? std::prev(at) : at;
+}
+
+void Contents::make(const Range &range) {
+  auto at = firstBehind(pieces, range.wholeBegin);
+  while (at != pieces.end() && at->first < range.wholeEnd)
+    at = at->second.buffer == range.buffer ? pieces.erase(at) : std::next(at);
+}
+
+Verdict Contents::read(const Instruction &by) const {
   for (const Range &range : by.reads) {
     if (range.arena != rt::Arena::Work)
       continue;
-    auto at = pieces.upper_bound(range.wholeBegin);
-    if (at != pieces.begin() && std::prev(at)->second.end > range.wholeBegin)
-      --at;
+    auto at = firstBehind(pieces, range.wholeBegin);
     int64_t known = range.wholeBegin;
     for (; at != pieces.end() && at->first < range.wholeEnd; ++at) {
       if (at->second.buffer != range.buffer)
@@ -55,10 +67,11 @@ void Contents::write(const Instruction &by) {
   for (const Range &range : by.writes) {
     if (range.arena != rt::Arena::Work)
       continue;
-    const int64_t begin = range.wholeBegin, end = range.wholeEnd;
-    auto at = pieces.upper_bound(begin);
-    if (at != pieces.begin() && std::prev(at)->second.end > begin)
-      --at;
+    bool isKnown = false; // some of it has been written
+    for (auto at = firstBehind(pieces, range.wholeBegin); at != pieces.end() && at->first < range.wholeEnd; ++at)
+      isKnown |= at->second.buffer == range.buffer;
+    const int64_t begin = isKnown ? range.begin : range.wholeBegin, end = isKnown ? range.end : range.wholeEnd;
+    auto at = firstBehind(pieces, begin);
     while (at != pieces.end() && at->first < end) {
       const auto [from, piece] = *at;
       at = pieces.erase(at);
@@ -92,6 +105,10 @@ private:
 
 Verdict Check::run() {
   for (const Instruction &instruction : program.instructions) {
+    if (instruction.kind == Instruction::Make) {
+      contents.make(instruction.writes.front());
+      continue;
+    }
     Verdict refused = touch(instruction, instruction.reads, false);
     if (!refused)
       refused = touch(instruction, instruction.writes, true);

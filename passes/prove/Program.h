@@ -42,6 +42,7 @@ struct Start {
 struct Instruction {
   enum Kind : uint8_t {
     Touch, ///< computes on memory
+    Make,  ///< a buffer (in `writes`) begins: what it held before is over
     Begin, ///< starts a message
     Wait,  ///< for it to be done
     Leave, ///< the step ends here if all ranks find that a loss or the norm is not finite

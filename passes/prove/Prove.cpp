@@ -82,6 +82,8 @@ struct Policy {
 
 void gather(const Program &program, Between &between) {
   for (const Instruction &instruction : program.instructions) {
+    if (instruction.kind == Instruction::Make)
+      continue;
     between.reads.insert(between.reads.end(), instruction.reads.begin(), instruction.reads.end());
     between.writes.insert(between.writes.end(), instruction.writes.begin(), instruction.writes.end());
   }
@@ -139,10 +141,13 @@ Verdict Module::function(rt::FunctionOp function, const Programs &programs, cons
   }
   proof.parties = static_cast<int64_t>(programs.of.size());
   Proof::Function did{function.getSymName().str()};
-  for (const Start &start : programs.of.front().starts) {
-    ++did.messages;
-    did.started += cast<rt::Communicates>(start.op).isStarted();
-  }
+  function.walk([&](rt::Communicates op) {
+    int64_t times = 1;
+    for (auto loop = op->getParentOfType<rt::ForOp>(); loop; loop = loop->getParentOfType<rt::ForOp>())
+      times *= std::max<int64_t>(static_cast<int64_t>(loop.getCount()), 1);
+    did.messages += times;
+    did.started += op.isStarted() ? times : 0;
+  });
   proof.functions.push_back(did);
   return checkTogether(programs.of, programs.channels);
 }

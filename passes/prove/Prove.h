@@ -12,8 +12,8 @@ struct Proof {
   int64_t streams = 0;      ///< of a rank: one that computes, one a group
   struct Function {
     std::string name;
-    int64_t messages = 0; ///< that a rank starts, and of these how many it does not wait for at once
-    int64_t started = 0;
+    int64_t messages = 0; ///< of its text, loops counted; of one that runs until data ends, an iteration's
+    int64_t started = 0;  ///< of these, how many are not waited for at once
   };
   std::vector<Function> functions;
 };

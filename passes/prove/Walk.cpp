@@ -29,22 +29,27 @@ Verdict Walk::block(Block &block, bool touches) {
   return std::nullopt;
 }
 
+bool Walk::isFollowed(rt::ForOp loop) {
+  auto [known, isNew] = followed.try_emplace(loop, false);
+  if (!isNew)
+    return known->second;
+  const WalkResult found = loop.walk([&](rt::Communicates op) {
+    Value kept = op.toWaitFor();
+    const bool isOutside = kept && !loop->isAncestor(kept.getDefiningOp());
+    return isOutside || parties.size() > 1 ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return known->second = found.wasInterrupted();
+}
+
 Verdict Walk::loop(rt::ForOp loop, bool touches) {
-  auto [known, isNew] = communicates.try_emplace(loop, false);
-  if (isNew) {
-    const WalkResult found = loop.walk([](Operation *op) {
-      return isa<rt::Communicates, rt::WaitOp, rt::ProgressOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    known->second = found.wasInterrupted();
-  }
-  const bool hasMessages = known->second, isOpen = loop.getCount() == 0;
-  if (!touches && !hasMessages)
+  const bool isAll = isFollowed(loop), isOpen = loop.getCount() == 0;
+  if (!touches && !isAll)
     return std::nullopt;
   const int64_t count = isOpen ? 2 : static_cast<int64_t>(loop.getCount());
   const size_t before = program.starts.size();
   for (int64_t i = 0; i < count; ++i) {
     const bool isNearEnd = i < 2 || i >= count - 2;
-    if (!hasMessages && !isNearEnd)
+    if (!isAll && !isNearEnd)
       continue;
     positions[loop.position()] = loop.getReverse() ? count - 1 - i : i;
     if (Verdict refused = block(loop.getBody().front(), touches && isNearEnd))
@@ -78,6 +83,11 @@ Verdict Walk::operation(Operation &op, bool touches) {
 }
 
 void Walk::touch(Operation &op) {
+  if (auto alloc = dyn_cast<rt::AllocOp>(op)) {
+    if (std::optional<Range> range = rangeOf(alloc.getBuffer()); range && range->arena == rt::Arena::Work)
+      program.instructions.push_back({Instruction::Make, &op, -1, {}, {*range}});
+    return;
+  }
   auto touches = dyn_cast<rt::Touches>(op);
   if (!touches)
     return;

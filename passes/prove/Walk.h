@@ -6,7 +6,8 @@ namespace echelon::prove {
 
 /// Loops are followed with their positions, so that views have places in arenas. A loop that runs until data ends runs
 /// twice, and waits in each iteration for what it starts there. Since places are linear in positions, what only touches
-/// memory is followed in the first and last two iterations of a loop; messages are in all.
+/// memory is followed in the first and last two iterations of a loop. So are messages that are waited for in the same
+/// iteration, where all ranks are one party: those of a group meet each other in every iteration alike.
 class Walk {
 public:
   Walk(const Parties &parties, int party, Channels &channels) : parties(parties), party(party), channels(channels) {}
@@ -30,7 +31,9 @@ private:
   Channels &channels;
   llvm::DenseMap<mlir::Value, int64_t> positions;         // of loops
   llvm::DenseMap<mlir::Value, std::vector<int>> underWay; // starts, by what is waited for
-  llvm::DenseMap<mlir::Operation *, bool> communicates;   // loops with messages inside
+  /// What a loop has inside that makes all of its iterations matter.
+  bool isFollowed(rt::ForOp loop);
+  llvm::DenseMap<mlir::Operation *, bool> followed; // loops
 };
 
 } // namespace echelon::prove

@@ -1,6 +1,6 @@
 // RUN: echelon-opt %s --rt-prove-messages --split-input-file --verify-diagnostics
 
-// What ranks differ in is not here: they have one text. test/mutants/messages has each such case.
+// What ranks differ in is not here: they have one text (prove/ProveTest.cpp, test/mutants/messages).
 
 !d = !rt.buffer<[n=64], f32>
 

@@ -93,21 +93,23 @@ bool Mutant::exchange(Place begin) {
 
 /// A buffer of the work arena lies on, or near, another one, on all ranks.
 bool Mutant::place() {
-  std::map<const void *, int64_t> starts; // of buffers
+  std::map<const void *, Range> buffers;
   for (const Instruction &instruction : program->instructions)
     for (const auto *list : {&instruction.reads, &instruction.writes})
       for (const Range &range : *list)
         if (range.arena == rt::Arena::Work)
-          starts[range.buffer] = range.wholeBegin;
-  if (starts.size() < 2)
+          buffers.emplace(range.buffer, range);
+  if (buffers.size() < 2)
     return false;
-  const auto moved = *std::next(starts.begin(), std::ptrdiff_t(below(starts.size())));
-  const int64_t by = std::next(starts.begin(), std::ptrdiff_t(below(starts.size())))->second - moved.second;
+  const Range moved = std::next(buffers.begin(), std::ptrdiff_t(below(buffers.size())))->second,
+              to = std::next(buffers.begin(), std::ptrdiff_t(below(buffers.size())))->second;
+  const int64_t by = to.wholeBegin - moved.wholeBegin;
+  ranks.moved = {moved.wholeBegin, moved.wholeEnd, by, ", " + moved.name() + " onto " + to.name()};
   for (Program &one : ranks.programs)
     for (Instruction &instruction : one.instructions)
       for (auto *list : {&instruction.reads, &instruction.writes})
         for (Range &range : *list)
-          if (range.buffer == moved.first)
+          if (range.buffer == moved.buffer)
             for (int64_t *at : {&range.begin, &range.end, &range.wholeBegin, &range.wholeEnd})
               *at += by;
   return by != 0;

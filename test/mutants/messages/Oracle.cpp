@@ -13,6 +13,18 @@ void Pieces::add(const std::vector<Program> &programs) {
           for (int64_t at : {range.begin, range.end})
             edges[{static_cast<int>(range.arena), at}] = 0;
 }
+void Pieces::repeat(const Moved &moved) {
+  const int work = static_cast<int>(rt::Arena::Work);
+  for (size_t before = 0; moved.by && before != edges.size();) {
+    before = edges.size();
+    for (const auto &[edge, piece] : std::map(edges))
+      for (const int64_t by : {moved.by, -moved.by}) {
+        const int64_t from = by == moved.by ? 0 : moved.by;
+        if (edge.first == work && edge.second >= moved.begin + from && edge.second <= moved.end + from)
+          edges[{work, edge.second + by}] = 0;
+      }
+  }
+}
 void Pieces::number() {
   size_t next = 0;
   for (auto &[edge, piece] : edges) {
@@ -49,6 +61,7 @@ private:
     int leaves = 0;
     bool isLeaving = false;
     std::vector<uint64_t> memory, reported;
+    std::map<const void *, std::vector<bool>> written; // pieces of a buffer of the work arena, since it was made
     std::vector<Message> messages;
     std::vector<const Instruction *> begins;                 // by message
     std::map<std::pair<int, bool>, std::deque<int>> streams; // by channel and side
@@ -63,6 +76,7 @@ private:
   void arrive(int rank, std::pair<int, bool> stream);
   uint64_t digest(int rank, const Instruction &instruction) const;
   void write(int rank, const Instruction &instruction, uint64_t value);
+  void mark(int rank, const Instruction &instruction, bool isWritten);
   const Start &startOf(int rank, int message) const { return all.programs[rank].starts[message]; }
   static std::pair<int, bool> streamOf(const Start &start) {
     return {start.channel, start.is.side == rt::Message::Side::Receiver};
@@ -96,14 +110,28 @@ bool Execution::canStep(int r) const {
   return next.kind != Instruction::Wait || rank.messages[next.start].isDone;
 }
 
+/// Bytes that the buffer itself has not written are not really read: ranges are larger than what is touched of them.
 uint64_t Execution::digest(int rank, const Instruction &instruction) const {
   uint64_t value = 1;
-  for (const Range &range : instruction.reads)
+  const Rank &own = ranks[rank];
+  for (const Range &range : instruction.reads) {
+    auto written = own.written.find(range.buffer);
+    const bool isAll = range.arena != rt::Arena::Work;
     for (auto [at, end] = pieces.of(range); at < end; ++at)
-      value = mix(value, ranks[rank].memory[at]);
+      value = mix(value, isAll || (written != own.written.end() && written->second[at]) ? own.memory[at] : 0);
+  }
   return value;
 }
+void Execution::mark(int rank, const Instruction &instruction, bool isWritten) {
+  for (const Range &range : instruction.writes) {
+    std::vector<bool> &written = ranks[rank].written[range.buffer];
+    written.resize(pieces.size());
+    for (auto [at, end] = pieces.of(range); at < end; ++at)
+      written[at] = isWritten;
+  }
+}
 void Execution::write(int rank, const Instruction &instruction, uint64_t value) {
+  mark(rank, instruction, true);
   uint64_t place = 0; // within what is written: where that lies does not matter
   for (const Range &range : instruction.writes)
     for (auto [at, end] = pieces.of(range); at < end; ++at)
@@ -129,6 +157,9 @@ bool Execution::step(int r) {
   case Instruction::Leave:
     rank.isLeaving = rank.leaves++ == leaveAt;
     return true;
+  case Instruction::Make:
+    mark(r, instruction, false);
+    return true;
   case Instruction::Look:
     return true;
   }
@@ -148,6 +179,7 @@ bool Execution::begin(int r, const Instruction &instruction) {
   message.number = rank.started[stream]++;
   if (random() % 2)
     message.read = digest(r, instruction);
+  mark(r, instruction, true);
   std::vector<bool> isRead(pieces.size());
   for (const Range &range : instruction.reads)
     for (auto [at, end] = pieces.of(range); at < end; ++at)

@@ -8,17 +8,26 @@ namespace echelon::test {
 
 using Random = std::mt19937_64;
 
+/// A buffer of the work arena that lies elsewhere than it should: [begin, end) moved by so many bytes.
+struct Moved {
+  int64_t begin = 0, end = 0, by = 0;
+  std::string onto; ///< "x onto y"
+};
+
 /// Programs of all ranks, each a party of its own.
 struct Ranks {
   std::string name;
   std::vector<prove::Program> programs;
   prove::Channels channels;
+  Moved moved = {};
 };
 
 /// The pieces between all places where some buffer begins or ends: bytes that are always touched together.
 class Pieces {
 public:
   void add(const std::vector<prove::Program> &programs);
+  /// A buffer that is moved consists of the same pieces in both places.
+  void repeat(const Moved &moved);
   void number();
   std::pair<size_t, size_t> of(const prove::Range &range) const; ///< [first, last)
   size_t size() const { return edges.size(); }

@@ -105,7 +105,7 @@ int Author::start(StringRef kind, rt::Message::Side side, int channel, int64_t t
 
 int Author::move(Slot slot, bool isSend, const std::string &buffer) {
   const int a = rank(isSend ? stage : from(slot)), b = rank(isSend ? to(slot) : stage);
-  const int64_t tag = shape.oneTag ? 0 : slot.what;
+  const int64_t tag = slot.what;
   const int channel = channels.find({1, tag, a, b}, {true, {a, b}});
   if (isSend)
     return start("send", rt::Message::Side::Sender, channel, tag, called(slot), 16, {buffer}, {});

@@ -7,7 +7,6 @@ namespace echelon::test {
 struct PipelineShape {
   int stages = 2, replicas = 1, microBatches = 2;
   bool inTurn = false; ///< forward and backward in turn, as early as possible; else all forward first
-  bool oneTag = false; ///< both directions of time share an edge: wrong
 };
 
 /// Stage by stage: receives are started a slot ahead, two buffers a direction are sent from, gradients of a stage are
