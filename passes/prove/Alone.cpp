@@ -26,7 +26,8 @@ private:
     const Range *range;
     Operation *writer;
   };
-  std::map<int64_t, Piece> pieces; // by begin, apart
+  std::map<int64_t, Piece> pieces;    // by begin, apart
+  llvm::DenseSet<const void *> begun; // buffers that have been written since they were made
 };
 
 /// Where pieces that end behind a byte begin.
@@ -36,6 +37,7 @@ template <typename Pieces> auto firstBehind(Pieces &pieces, int64_t byte) {
 }
 
 void Contents::make(const Range &range) {
+  begun.erase(range.buffer);
   auto at = firstBehind(pieces, range.wholeBegin);
   while (at != pieces.end() && at->first < range.wholeEnd)
     at = at->second.buffer == range.buffer ? pieces.erase(at) : std::next(at);
@@ -67,10 +69,8 @@ void Contents::write(const Instruction &by) {
   for (const Range &range : by.writes) {
     if (range.arena != rt::Arena::Work)
       continue;
-    bool isKnown = false; // some of it has been written
-    for (auto at = firstBehind(pieces, range.wholeBegin); at != pieces.end() && at->first < range.wholeEnd; ++at)
-      isKnown |= at->second.buffer == range.buffer;
-    const int64_t begin = isKnown ? range.begin : range.wholeBegin, end = isKnown ? range.end : range.wholeEnd;
+    const bool isFirst = begun.insert(range.buffer).second;
+    const int64_t begin = isFirst ? range.wholeBegin : range.begin, end = isFirst ? range.wholeEnd : range.end;
     auto at = firstBehind(pieces, begin);
     while (at != pieces.end() && at->first < end) {
       const auto [from, piece] = *at;
