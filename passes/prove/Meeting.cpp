@@ -43,6 +43,7 @@ private:
   Verdict member(const Arrival &arrival) const;
   Verdict leaves() const;
   Verdict stuck() const;
+  int blocker(int party, const Instruction &at) const;
   Verdict orders() const;
   Verdict differ(const Arrival &a, const Arrival &b) const;
 
@@ -219,34 +220,39 @@ Verdict Run::orders() const {
 
 /// Where all ranks leave the step, each waits for what it has started: the same on all of a channel.
 Verdict Run::leaves() const {
-  std::vector<std::map<std::pair<int, int>, std::pair<int64_t, Operation *>>> started(
-      programs.size()); // by leave, channel
-  std::vector<int> count(programs.size());
+  using Counts = std::map<int, int64_t>; // messages started so far, by channel
+  std::vector<std::vector<std::pair<Operation *, Counts>>> all(programs.size());
   for (size_t party = 0; party < programs.size(); ++party) {
-    std::map<int, int64_t> now;
-    for (const Instruction &instruction : programs[party].instructions) {
+    Counts now;
+    for (const Instruction &instruction : programs[party].instructions)
       if (instruction.kind == Instruction::Begin)
         ++now[programs[party].starts[instruction.start].channel];
-      if (instruction.kind != Instruction::Leave)
-        continue;
-      for (auto [channel, number] : now)
-        started[party][{count[party], channel}] = {number, instruction.op};
-      ++count[party];
-    }
+      else if (instruction.kind == Instruction::Leave)
+        all[party].emplace_back(instruction.op, now);
+  }
+  auto differ = [&](size_t a, size_t b, Operation *at, const std::string &how) {
+    return Refusal{at,
+                   "ranks " + rank(static_cast<int>(a)) + " and " + rank(static_cast<int>(b)) +
+                       " differ where a step that is not finite ends: " + how,
+                   {}};
+  };
+  for (size_t party = 0; party < programs.size(); ++party) {
+    if (all[party].size() > all.front().size())
+      return differ(0, party, all[party].back().first, rank(0) + " goes on");
+    if (all[party].size() < all.front().size())
+      return differ(0, party, all.front().back().first, rank(static_cast<int>(party)) + " goes on");
   }
   for (size_t party = 0; party < programs.size(); ++party)
-    for (const auto &[where, what] : started[party])
-      for (int other : channels[where.second].members) {
-        auto its = started[other].find(where);
-        const int64_t number = its == started[other].end() ? 0 : its->second.first;
-        if (number != what.first)
-          return Refusal{what.second,
-                         "ranks " + rank(static_cast<int>(party)) + " and " + rank(other) +
-                             " differ where a step that is not finite ends: of one group or edge " +
-                             rank(static_cast<int>(party)) + " has started " + std::to_string(what.first) +
-                             " messages, " + rank(other) + " " + std::to_string(number),
-                         {}};
-      }
+    for (size_t i = 0; i < all[party].size(); ++i)
+      for (auto [channel, number] : all[party][i].second)
+        for (const int other : channels[channel].members) {
+          const Counts &its = all[static_cast<size_t>(other)][i].second;
+          const int64_t others = its.count(channel) ? its.at(channel) : 0;
+          if (others != number)
+            return differ(party, static_cast<size_t>(other), all[party][i].first,
+                          "of one group or edge " + rank(static_cast<int>(party)) + " has started " +
+                              std::to_string(number) + " messages, " + rank(other) + " " + std::to_string(others));
+        }
   return std::nullopt;
 }
 
@@ -259,31 +265,36 @@ Verdict Run::stuck() const {
   SmallVector<int> path;
   for (int party = static_cast<int>(first - parties.begin()); !llvm::is_contained(path, party);) {
     const Party &own = parties[party];
-    const auto &instructions = programs[party].instructions;
     refused.text += path.empty() ? "" : "; ";
-    if (own.at == instructions.size()) {
+    if (own.at == programs[party].instructions.size()) {
       refused.text += "rank " + rank(party) + " has ended";
       break;
     }
     path.push_back(party);
-    const Instruction &at = instructions[own.at];
-    const Start &wanted = programs[party].starts[at.start];
-    const int head =
-        at.kind == Instruction::Wait && own.places[at.start].number < 0 ? -1 : own.streams.at(streamOf(wanted)).front();
-    const Start &blocks = head < 0 ? wanted : programs[party].starts[head];
-    const std::string what = "rank " + rank(party) + " waits for " + described(blocks);
-    refused.text += what;
-    (refused.at ? (void)refused.notes.push_back({at.op, "rank " + rank(party) + " is here"})
-                : (void)(refused.at = at.op));
-    if (head < 0)
+    const Instruction &at = programs[party].instructions[own.at];
+    const int head = blocker(party, at);
+    const Start &blocks = programs[party].starts[head];
+    refused.text += "rank " + rank(party) + " waits for " + described(blocks);
+    if (refused.at)
+      refused.notes.push_back({at.op, "rank " + rank(party) + " is here"});
+    else
+      refused.at = at.op;
+    if (own.places[head].number < 0) // it has not started what it waits for
       break;
     const auto &met = meetings.at({blocks.channel, own.places[head].number});
     const auto &members = channels[blocks.channel].members;
-    party = *llvm::find_if(
-        members, [&](int one) { return llvm::none_of(met, [&](const Arrival &a) { return a.party == one; }); });
+    auto hasCome = [&](int one) { return llvm::any_of(met, [&](const Arrival &a) { return a.party == one; }); };
+    party = *llvm::find_if_not(members, hasCome);
     refused.text += ", to which rank " + rank(party) + " does not come";
   }
   return refused;
+}
+
+/// The message at the head of the stream for which a party waits.
+int Run::blocker(int party, const Instruction &at) const {
+  const Party &own = parties[party];
+  const bool isStarted = at.kind != Instruction::Wait || own.places[at.start].number >= 0;
+  return isStarted ? own.streams.at(streamOf(programs[party].starts[at.start])).front() : at.start;
 }
 } // namespace
 

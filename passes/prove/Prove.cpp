@@ -1,5 +1,6 @@
 #include "passes/prove/Prove.h"
 #include "ir/dist/State.h"
+#include "ir/ech/Build.h"
 #include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/prove/Alone.h"

@@ -41,6 +41,16 @@ bool Walk::isFollowed(rt::ForOp loop) {
   return known->second = found.wasInterrupted();
 }
 
+/// The first message under way of those from the start `before` on; null: there is none.
+const Start *Walk::startedSince(size_t before) const {
+  size_t first = program.starts.size();
+  for (const auto &[ticket, starts] : underWay)
+    for (int start : starts)
+      if (static_cast<size_t>(start) >= before)
+        first = std::min(first, static_cast<size_t>(start));
+  return first < program.starts.size() ? &program.starts[first] : nullptr;
+}
+
 Verdict Walk::loop(rt::ForOp loop, bool touches) {
   const bool isAll = isFollowed(loop), isOpen = loop.getCount() == 0;
   if (!touches && !isAll)
@@ -54,13 +64,12 @@ Verdict Walk::loop(rt::ForOp loop, bool touches) {
     positions[loop.position()] = loop.getReverse() ? count - 1 - i : i;
     if (Verdict refused = block(loop.getBody().front(), touches && isNearEnd))
       return refused;
-    for (auto &[ticket, starts] : underWay)
-      for (int start : starts)
-        if (isOpen && start >= static_cast<int>(before))
-          return Refusal{program.starts[start].op,
-                         shortly(program.starts[start]) + " is not waited for in the iteration that starts it, of a "
-                                                          "loop that runs until data ends",
-                         {}};
+    if (const Start *left = isOpen ? startedSince(before) : nullptr)
+      return Refusal{left->op,
+                     shortly(*left) +
+                         " is not waited for in the iteration that starts it, of a loop that runs until data "
+                         "ends",
+                     {}};
   }
   return std::nullopt;
 }

@@ -22,6 +22,9 @@ private:
   Verdict operation(mlir::Operation &op, bool touches);
   Verdict start(rt::Communicates op, bool touches);
   Verdict wait(rt::WaitOp op);
+  /// Whether messages of all iterations are followed.
+  bool isFollowed(rt::ForOp loop);
+  const Start *startedSince(size_t before) const;
   void touch(mlir::Operation &op);
   std::optional<Range> rangeOf(mlir::Value buffer) const;
   void addRange(mlir::Value buffer, llvm::SmallVectorImpl<Range> &ranges) const;
@@ -31,9 +34,7 @@ private:
   Channels &channels;
   llvm::DenseMap<mlir::Value, int64_t> positions;         // of loops
   llvm::DenseMap<mlir::Value, std::vector<int>> underWay; // starts, by what is waited for
-  /// What a loop has inside that makes all of its iterations matter.
-  bool isFollowed(rt::ForOp loop);
-  llvm::DenseMap<mlir::Operation *, bool> followed; // loops
+  llvm::DenseMap<mlir::Operation *, bool> followed;       // loops
 };
 
 } // namespace echelon::prove

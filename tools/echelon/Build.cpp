@@ -59,22 +59,29 @@ static int certify(const BuildOptions &options, const Compilation &compilation, 
   return Fine;
 }
 
-static int build(const BuildOptions &options) {
+/// Whether options go together; says on standard error which do not.
+static bool goTogether(const BuildOptions &options) {
   if (!options.dumpStages.empty() && (options.emit == "ast" || options.emit == "ech")) {
     std::cerr << "echelon: --dump-stages writes the IR after each pass, and --emit " << options.emit
               << " is what comes before the first; leave one of them out\n";
-    return Usage;
+    return false;
   }
   if (options.profile && options.emit != "cpp" && options.emit != "exe") {
     std::cerr << "echelon: --profile is of the program, and --emit " << options.emit
               << " comes before there is one; leave one of them out\n";
-    return Usage;
+    return false;
   }
   if (options.certify && options.emit != "exe") {
     std::cerr << "echelon: --certify is of the executable, and --emit " << options.emit
               << " comes before there is one; leave one of them out\n";
-    return Usage;
+    return false;
   }
+  return true;
+}
+
+static int build(const BuildOptions &options) {
+  if (!goTogether(options))
+    return Usage;
   Compilation compilation(options);
   auto stop = [&] {
     compilation.printDiagnostics();

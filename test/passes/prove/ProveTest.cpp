@@ -201,6 +201,14 @@ TEST_F(ProveTest, StartedBeforeAndAfterTheNorm) {
             "messages, 1 0");
 }
 
+TEST_F(ProveTest, OneLeavesAndOneGoesOn) {
+  const int dp = group({0, 1});
+  leave(1);
+  for (int rank : {0, 1})
+    whole(rank, dp, "dp");
+  EXPECT_EQ(together(), "ranks 0 and 1 differ where a step that is not finite ends: 0 goes on");
+}
+
 TEST_F(ProveTest, AnotherRanksPart) {
   const int pp = edge(0, 1);
   whole(0, pp, "pp", "receive");
