@@ -27,7 +27,7 @@ bool hasWork(Operation &op) {
 }
 
 bool isStarted(Operation &op) {
-  auto message = dyn_cast<rt::Communicates>(op);
+  auto message = dyn_cast<rt::CollectiveOp>(op);
   return isa<rt::TicketsOp>(op) || (message && message.isStarted());
 }
 

@@ -23,7 +23,7 @@ namespace {
 /// Operations that take as long as some calls of MPI: about 50 microseconds of a core.
 bool isLong(Operation &op) {
   auto costed = dyn_cast<rt::Costed>(op);
-  if (!costed || isa<rt::Communicates, rt::WaitOp>(op))
+  if (!costed || isa<rt::CollectiveOp, rt::WaitOp>(op))
     return false;
   const rt::Cost cost = costed.cost();
   return cost.flops >= 1'000'000 || cost.bytes >= 500'000;
@@ -34,7 +34,7 @@ public:
   explicit Mover(bool looks) : looks(looks) {}
   void block(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (auto message = dyn_cast<rt::Communicates>(op); message && message.isStarted())
+      if (auto message = dyn_cast<rt::CollectiveOp>(op); message && message.isStarted())
         open.insert(message.toWaitFor());
       else if (auto send = dyn_cast<rt::SendOp>(op); send && send.getTickets())
         open.insert(send.getTickets());
@@ -52,10 +52,9 @@ public:
 
 private:
   void loop(rt::ForOp loop) {
-    loop.walk([&](rt::Communicates message) {
-      Value kept = message.toWaitFor();
-      if (kept && kept.getDefiningOp<rt::TicketsOp>()) // from the second iteration on
-        open.insert(kept);
+    loop.walk([&](rt::CollectiveOp message) {
+      if (message.getTickets()) // from the second iteration on
+        open.insert(message.getTickets());
     });
     block(loop.getBody().front());
   }

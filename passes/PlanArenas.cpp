@@ -83,7 +83,7 @@ void Plan::findLives() {
     };
     rt::forEachUser(alloc.getBuffer(), [&](Operation *user) {
       touch(user);
-      if (auto started = dyn_cast<rt::Communicates>(user); started && started.isStarted())
+      if (auto started = dyn_cast<rt::CollectiveOp>(user); started && started.isStarted())
         for (Operation *wait : started.toWaitFor().getUsers()) // others that keep tickets there come before it
           touch(wait);
     });

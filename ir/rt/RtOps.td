@@ -271,8 +271,10 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
     int64_t messageBytes();
   }];
 }
-class Rt_Neighbor<string mnemonic, string whom, string more = ""> : Rt_Op<mnemonic, [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
-                                                                   DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
+class Rt_Neighbor<string mnemonic, string whom, string more = "">
+    : Rt_Op<mnemonic, [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+                       DeclareOpInterfaceMethods<Costed, ["cost"]>,
+                       DeclareOpInterfaceMethods<Communicates, ["messageAt", "readsCoordinates", "toWaitFor"]>]> {
   let description = [{
     Between two ranks that differ by one in a mesh axis alone. `step` is 1 where the other one is the next, -1 where it is
     the one before. Messages arrive in the order in which they are sent.

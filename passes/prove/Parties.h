@@ -26,6 +26,7 @@ public:
   Parties(llvm::ArrayRef<int64_t> meshSizes, llvm::ArrayRef<int64_t> apart);
 
   int size() const { return count; }
+  int64_t sizeOf(int64_t meshAxis) const { return sizes[static_cast<size_t>(meshAxis)]; }
   /// Coordinates of a party's ranks; -1 along axes that do not tell apart.
   llvm::SmallVector<int64_t> coordinates(int party) const;
   int64_t firstRank(int party) const;

@@ -46,7 +46,6 @@ std::string prove::described(const Start &start) {
   place(start, os);
   SmallVector<Value> positions = cast<rt::Communicates>(start.op).toldApartBy();
   for (auto [position, at] : llvm::zip(positions, start.label))
-    if (auto loop = dyn_cast<rt::ForOp>(position.getParentBlock()->getParentOp()))
-      os << ", " << loop.getAxis() << " " << at;
+    os << ", " << position.getParentBlock()->getParentOp()->getAttrOfType<StringAttr>("axis").getValue() << " " << at;
   return text;
 }

@@ -26,6 +26,8 @@ SmallVector<int64_t> prove::axesApart(ModuleOp module) {
     for (int64_t axis : op.readsCoordinates())
       axes.insert(axis);
   });
+  module.walk([&](rt::AtOp op) { axes.insert(static_cast<int64_t>(op.getMesh())); });
+  module.walk([&](rt::StagesOp op) { axes.insert(static_cast<int64_t>(op.getMesh())); });
   return {axes.begin(), axes.end()};
 }
 
@@ -144,8 +146,8 @@ Verdict Module::function(rt::FunctionOp function, const Programs &programs, cons
   Proof::Function did{function.getSymName().str()};
   function.walk([&](rt::Communicates op) {
     int64_t times = 1;
-    for (auto loop = op->getParentOfType<rt::ForOp>(); loop; loop = loop->getParentOfType<rt::ForOp>())
-      times *= std::max<int64_t>(static_cast<int64_t>(loop.getCount()), 1);
+    for (Operation *around = op->getParentOp(); around; around = around->getParentOp())
+      times *= std::max<int64_t>(rt::timesOf(around), 1);
     did.messages += times;
     did.started += op.isStarted() ? times : 0;
   });

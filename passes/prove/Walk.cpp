@@ -1,5 +1,6 @@
 #include "passes/prove/Walk.h"
 #include "mlir/IR/SymbolTable.h"
+#include "runtime/program/Turns.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -74,7 +75,30 @@ Verdict Walk::loop(rt::ForOp loop, bool touches) {
   return std::nullopt;
 }
 
+/// The turns of this rank's stage, as the program takes them.
+Verdict Walk::stages(rt::StagesOp stages, bool touches) {
+  const auto mesh = static_cast<int64_t>(stages.getMesh()), micro = static_cast<int64_t>(stages.getCount());
+  const int64_t stage = parties.coordinates(party)[mesh];
+  const auto turns = stages.getSchedule() == "zero_bubble" ? runtime::zero_bubble(stage, parties.sizeOf(mesh), micro)
+                                                           : runtime::one_f_one_b(stage, parties.sizeOf(mesh), micro);
+  Region *regions[] = {&stages.getForward(), &stages.getBackward(), &stages.getWeights()};
+  for (const runtime::Turn &turn : turns) {
+    Block &body = regions[turn.pass]->front();
+    positions[body.getArgument(0)] = turn.micro;
+    positions[body.getArgument(1)] = turn.micro % static_cast<int64_t>(stages.getSlots());
+    if (Verdict refused = block(body, touches))
+      return refused;
+  }
+  return std::nullopt;
+}
+
 Verdict Walk::operation(Operation &op, bool touches) {
+  if (auto at = dyn_cast<rt::AtOp>(op)) {
+    const bool isThere = parties.coordinates(party)[at.getMesh()] == static_cast<int64_t>(at.getCoordinate());
+    return isThere == at.getExcept() ? std::nullopt : block(at.getBody().front(), touches);
+  }
+  if (auto stages = dyn_cast<rt::StagesOp>(op))
+    return this->stages(stages, touches);
   if (auto loop = dyn_cast<rt::ForOp>(op))
     return this->loop(loop, touches);
   if (auto message = dyn_cast<rt::Communicates>(op))

@@ -7,7 +7,8 @@ namespace echelon::prove {
 /// Loops are followed with their positions, so that views have places in arenas. A loop that runs until data ends runs
 /// twice, and waits in each iteration for what it starts there. Since places are linear in positions, what only touches
 /// memory is followed in the first and last two iterations of a loop. So are messages that are waited for in the same
-/// iteration, where all ranks are one party: those of a group meet each other in every iteration alike.
+/// iteration, where all ranks are one party: those of a group meet each other in every iteration alike. A stage of a
+/// pipeline takes its turns in the order of the program's schedule; what ranks at a coordinate do alone, others do not.
 class Walk {
 public:
   Walk(const Parties &parties, int party, Channels &channels) : parties(parties), party(party), channels(channels) {}
@@ -19,6 +20,7 @@ public:
 private:
   Verdict block(mlir::Block &block, bool touches);
   Verdict loop(rt::ForOp loop, bool touches);
+  Verdict stages(rt::StagesOp stages, bool touches);
   Verdict operation(mlir::Operation &op, bool touches);
   Verdict start(rt::Communicates op, bool touches);
   Verdict wait(rt::WaitOp op);

@@ -45,8 +45,9 @@ SmallVector<Value> InvokeOp::reads() {
 
 SmallVector<Value> echelon::rt::positionsAround(Operation *op) {
   SmallVector<Value> positions;
-  for (auto loop = op->getParentOfType<ForOp>(); loop; loop = loop->getParentOfType<ForOp>())
-    positions.insert(positions.begin(), loop.position());
+  for (Block *block = op->getBlock(); block && block->getParentOp(); block = block->getParentOp()->getBlock())
+    if (isa<ForOp, StagesOp>(block->getParentOp()))
+      positions.insert(positions.begin(), block->getArgument(0));
   return positions;
 }
 
@@ -113,6 +114,36 @@ std::optional<Message> CollectiveOp::messageAt(ArrayRef<int64_t>) {
 
 SmallVector<Value> CollectiveOp::reads() { return {getIn()}; }
 SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }
+
+namespace {
+/// The message of a rank with its neighbor along a mesh axis.
+template <typename Op> Message messageWithNeighbor(Op op, ArrayRef<int64_t> coordinates, bool isSend) {
+  const int64_t mesh = op.getMesh().front(), own = coordinates[mesh], other = own + static_cast<int64_t>(op.getStep());
+  Message message;
+  message.side = isSend ? Message::Side::Sender : Message::Side::Receiver;
+  message.kind = isSend ? "send" : "receive";
+  message.axes = op.getAxis();
+  message.over.push_back({mesh, {isSend ? own : other, isSend ? other : own}});
+  if (auto group = op->template getAttrOfType<IntegerAttr>(kGroup))
+    message.tag = group.getInt();
+  message.element = buffer(op.getBuffer()).getElement();
+  message.count = buffer(op.getBuffer()).count();
+  message.what = op.getWhyAttr().getAsOpaquePointer();
+  (isSend ? message.read : message.written) = message.count;
+  (isSend ? message.in : message.out) = op.getBuffer();
+  return message;
+}
+} // namespace
+std::optional<Message> SendOp::messageAt(ArrayRef<int64_t> coordinates) {
+  return messageWithNeighbor(*this, coordinates, true);
+}
+std::optional<Message> ReceiveOp::messageAt(ArrayRef<int64_t> coordinates) {
+  return messageWithNeighbor(*this, coordinates, false);
+}
+SmallVector<int64_t> SendOp::readsCoordinates() { return SmallVector<int64_t>(getMesh()); }
+SmallVector<int64_t> ReceiveOp::readsCoordinates() { return SmallVector<int64_t>(getMesh()); }
+Value SendOp::toWaitFor() { return getTickets(); }
+Value ReceiveOp::toWaitFor() { return {}; }
 
 SmallVector<Value> SendOp::reads() { return {getBuffer()}; }
 SmallVector<Value> SendOp::writes() { return {}; }

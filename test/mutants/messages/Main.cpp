@@ -40,6 +40,9 @@ constexpr Case kCases[] = {
     {"alone", "mesh(dp = 4) { split batch over dp; store optimizer, gradients, params over dp }", 0},
     {"alone", "mesh(dp = 2) { split batch over dp; store optimizer, gradients, params over dp }", 2},
     {"alone", "mesh(dp = 2, tp = 2) { split batch over dp; split head, ff over tp }", 0},
+    {"alone", "mesh(pp = 2) { split layer over pp with gpipe }", 2},
+    {"alone", "mesh(pp = 2) { split layer over pp with 1f1b }", 4},
+    {"alone", "mesh(pp = 2, dp = 2) { split layer over pp with zero_bubble; split batch over dp }", 2},
     {"alone", "mesh(pod = 2, dp = 2) { split batch over (pod, dp); store optimizer over dp }", 0},
 };
 
