@@ -9,6 +9,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "passes/layout/Clauses.h"
 #include "passes/pipeline/Prepare.h"
 #include "llvm/ADT/SetVector.h"
 #include <map>
@@ -56,7 +57,10 @@ private:
   OpBuilder builder;
 };
 
-std::string Former::whyOf(ech::RepeatOp loop) const { return ("split " + loop.getAxis() + " over " + over).str(); }
+std::string Former::whyOf(ech::RepeatOp loop) const {
+  auto module = loop->getParentOfType<ModuleOp>();
+  return layout::Clauses(module, meshOf(module)).text(stages.meshAxis(), loop.getAxisAttr());
+}
 
 /// Operations of one stage that can stand together, forward ones before backward ones.
 SmallVector<Former::Run> Former::runs() {

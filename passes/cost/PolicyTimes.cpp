@@ -80,7 +80,7 @@ std::optional<double> closedForm(SyncPolicy::Kind policy, int64_t k, int64_t wor
     return std::nullopt;
   case SyncPolicy::KBatchAsync:
     return double(k) / rate(workers, delays); // the renewal theorem, for every distribution
-  case SyncPolicy::Local: // as EveryStep, but for its meetings: not asked for
+  case SyncPolicy::Local:                     // as EveryStep, but for its meetings: not asked for
     break;
   }
   return std::nullopt;

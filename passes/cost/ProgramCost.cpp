@@ -11,6 +11,53 @@
 using namespace mlir;
 using namespace echelon;
 
+static MessageCost costOf(rt::CollectiveOp op) {
+  MessageCost message;
+  message.op = op.getKind().str();
+  message.axis = op.getAxis().str();
+  message.ranks = op.getRanks();
+  message.bytes = op.messageBytes();
+  message.algorithm = op.getAlgorithm().str();
+  message.reason = op.getWhy().str();
+  return message;
+}
+/// Of a rank that is at no end of its row.
+static MessageCost costOf(rt::SendOp op) {
+  MessageCost message;
+  message.op = "send";
+  message.axis = op.getAxis().str();
+  message.ranks = 2;
+  message.bytes = rt::buffer(op.getBuffer()).bytes();
+  message.algorithm = "automatic";
+  message.reason =
+      (op.getWhy() + ": " + (static_cast<int64_t>(op.getStep()) > 0 ? "to the next stage" : "to the stage before"))
+          .str();
+  return message;
+}
+
+/// What a function's messages cost; equal ones are counted together.
+static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messages) {
+  auto add = [&](Operation *op, MessageCost message) {
+    message.place = ech::sourcePlace(op->getLoc());
+    message.phase = phaseOf(op).str();
+    for (Operation *around = op->getParentOp(); around; around = around->getParentOp())
+      message.count *= rt::timesOf(around);
+    for (MessageCost &known : messages)
+      if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
+          known.reason == message.reason && known.place == message.place && known.phase == message.phase) {
+        known.count += message.count;
+        return;
+      }
+    messages.push_back(message);
+  };
+  function.walk([&](Operation *op) {
+    if (auto collective = dyn_cast<rt::CollectiveOp>(op))
+      add(op, costOf(collective));
+    else if (auto send = dyn_cast<rt::SendOp>(op))
+      add(op, costOf(send));
+  });
+}
+
 ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   ProgramCost cost;
   auto number = [&](StringRef name) {
@@ -48,36 +95,17 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       if (made && used && counted.insert(*alloc.getOffset()).second)
         cost.memory.gradients += rt::buffer(alloc).bytes();
     });
-    auto add = [&](rt::CollectiveOp op, std::vector<MessageCost> &messages) {
-      MessageCost message;
-      message.op = op.getKind().str();
-      message.axis = op.getAxis().str();
-      message.ranks = op.getRanks();
-      message.bytes = op.messageBytes();
-      message.algorithm = op.getAlgorithm().str();
-      message.reason = op.getWhy().str();
-      message.place = ech::sourcePlace(op.getLoc());
-      message.phase = phaseOf(op).str();
-      for (Operation *around = op->getParentOp(); around; around = around->getParentOp())
-        message.count *= rt::timesOf(around);
-      for (MessageCost &known : messages)
-        if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
-            known.reason == message.reason && known.place == message.place && known.phase == message.phase) {
-          known.count += message.count;
-          return;
-        }
-      messages.push_back(message);
-    };
-    train.walk([&](rt::CollectiveOp op) { add(op, cost.messages); });
+    addMessages(train, cost.messages);
     auto ofPolicy = [&](StringRef step, std::vector<MessageCost> &messages) {
       if (auto function = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, step)))
-        function.walk([&](rt::CollectiveOp op) { add(op, messages); });
+        addMessages(function, messages);
     };
     ofPolicy("update", cost.messages);
     ofPolicy("meet", cost.meetingMessages);
     if (auto policy = run::only<run::SyncOp>(module))
       cost.meetsEvery = int64_t(policy.getEvery());
   }
+  cost.pipeline = pipelineCost(module);
   cost.memory.gradients = std::min(cost.memory.gradients, cost.workBytes);
   cost.memory.activations = cost.workBytes - cost.memory.gradients;
   cost.memory.gradients += handedIn;
@@ -123,5 +151,7 @@ std::string ProgramCost::text() const {
     os << "communication per meeting, every " << meetsEvery << (meetsEvery == 1 ? " step\n" : " steps\n");
     print(meetingMessages, os);
   }
+  if (pipeline)
+    os << pipeline->text();
   return text;
 }

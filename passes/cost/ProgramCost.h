@@ -1,6 +1,6 @@
 // What a compiled step communicates and stores: for `plan`, `plan --json` and the generated program's --plan.
 #pragma once
-#include "mlir/IR/BuiltinOps.h"
+#include "passes/cost/PipelineCost.h"
 #include <string>
 #include <vector>
 
@@ -27,6 +27,7 @@ struct ProgramCost {
   std::vector<MessageCost> messages;        ///< of one training step, in order; equal ones counted together
   std::vector<MessageCost> meetingMessages; ///< of one meeting of workers that train by themselves
   int64_t meetsEvery = 0;                   ///< steps; 0: there are no such meetings
+  std::optional<PipelineCost> pipeline;
   MemoryCost memory;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
   int64_t copyBytes = 0;    ///< of the state, from which snapshots are written while training goes on

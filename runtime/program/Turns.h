@@ -1,5 +1,6 @@
 // In which order a stage of a pipeline works through micro batches.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -16,16 +17,51 @@ struct Turn {
 
 // The passes of one kind go by the micro batches' order. `stage` counts from 0, of `stages`.
 
+/// All forward passes, then all backward ones (Huang et al., "GPipe", 2019).
+inline std::vector<Turn> gpipe(int64_t /*stage*/, int64_t /*stages*/, int64_t micro) {
+  std::vector<Turn> turns;
+  for (Turn::Pass pass : {Turn::Forward, Turn::Backward})
+    for (int64_t m = 0; m < micro; ++m)
+      turns.push_back({pass, m});
+  return turns;
+}
+
 /// One forward, one backward (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
 /// Megatron-LM", 2021, section 2.2): a stage begins with as many forward passes as there are stages behind it, then
 /// each forward pass is followed by the backward pass of the oldest micro batch that has none. At most `stages - stage`
 /// micro batches are between their two passes.
-std::vector<Turn> one_f_one_b(int64_t stage, int64_t stages, int64_t micro);
+inline std::vector<Turn> one_f_one_b(int64_t stage, int64_t stages, int64_t micro) {
+  std::vector<Turn> turns;
+  const int64_t ahead = std::min(micro, stages - 1 - stage);
+  for (int64_t m = 0; m < ahead; ++m)
+    turns.push_back({Turn::Forward, m});
+  for (int64_t m = 0; m < micro; ++m) {
+    if (m + ahead < micro)
+      turns.push_back({Turn::Forward, m + ahead});
+    turns.push_back({Turn::Backward, m});
+  }
+  return turns;
+}
 
 /// Gradients of weights where the stage would wait (Qi et al., "Zero Bubble Pipeline Parallelism", 2023, H1): a stage
 /// begins with one forward pass more than in one_f_one_b, and puts off the gradients of weights by as many micro
 /// batches as there are stages before it. At most min(micro, stages) micro batches are between the first and the last
 /// pass.
-std::vector<Turn> zero_bubble(int64_t stage, int64_t stages, int64_t micro);
+inline std::vector<Turn> zero_bubble(int64_t stage, int64_t stages, int64_t micro) {
+  std::vector<Turn> turns;
+  const int64_t ahead = std::min(micro, stages - stage);
+  for (int64_t m = 0; m < ahead; ++m)
+    turns.push_back({Turn::Forward, m});
+  for (int64_t m = 0; m < micro; ++m) {
+    turns.push_back({Turn::Backward, m});
+    if (m >= stage)
+      turns.push_back({Turn::Weights, m - stage});
+    if (m + ahead < micro)
+      turns.push_back({Turn::Forward, m + ahead});
+  }
+  for (int64_t m = std::max<int64_t>(0, micro - stage); m < micro; ++m)
+    turns.push_back({Turn::Weights, m});
+  return turns;
+}
 
 } // namespace echelon::runtime

@@ -70,6 +70,14 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
+  if (const auto &pipeline = plan.pipeline)
+    made["pipeline"] = {{"over", pipeline->over},
+                        {"axis", pipeline->axis},
+                        {"schedule", pipeline->schedule},
+                        {"stages", pipeline->stages},
+                        {"iterations", pipeline->iterations},
+                        {"micro_batches", pipeline->micro},
+                        {"bubble", pipeline->bubble}};
   return made;
 }
 

@@ -1,0 +1,105 @@
+#include "passes/cost/PipelineCost.h"
+#include "ir/dist/State.h"
+#include "ir/rt/Rt.h"
+#include "mlir/IR/SymbolTable.h"
+#include "runtime/program/Turns.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Format.h"
+#include <map>
+
+using namespace mlir;
+using namespace echelon;
+using runtime::Turn;
+
+namespace {
+
+using Schedule = std::vector<Turn> (*)(int64_t stage, int64_t stages, int64_t micro);
+
+/// Each stage in its order, as soon as what a pass needs has come; messages take no time.
+void simulate(PipelineCost &cost, Schedule schedule) {
+  const bool hasWeights = schedule == runtime::zero_bubble;
+  std::vector<std::vector<Turn>> turns;
+  for (int64_t stage = 0; stage < cost.stages; ++stage)
+    turns.push_back(schedule(stage, cost.stages, cost.micro));
+  std::map<std::tuple<Turn::Pass, int64_t, int64_t>, size_t> ends; // of a pass of a stage on a micro batch
+  std::vector<size_t> next(turns.size());
+  cost.rows.resize(turns.size());
+  auto lengthOf = [&](Turn turn) { return turn.pass == Turn::Backward && !hasWeights ? 2u : 1u; };
+  auto letterOf = [](Turn turn) {
+    return char((turn.pass == Turn::Forward    ? '0'
+                 : turn.pass == Turn::Backward ? 'a'
+                                               : 'A') +
+                turn.micro % (turn.pass == Turn::Forward ? 10 : 26));
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int64_t stage = 0; stage < cost.stages; ++stage)
+      while (next[stage] < turns[stage].size()) {
+        const Turn turn = turns[stage][next[stage]];
+        const int64_t from = stage + (turn.pass == Turn::Forward ? -1 : 1);
+        auto come = turn.pass == Turn::Weights ? ends.end() : ends.find({turn.pass, from, turn.micro});
+        if (turn.pass != Turn::Weights && from >= 0 && from < cost.stages && come == ends.end())
+          break;
+        std::string &row = cost.rows[stage];
+        if (come != ends.end() && come->second > row.size())
+          row.append(come->second - row.size(), '.');
+        row.append(lengthOf(turn), letterOf(turn));
+        ends[{turn.pass, stage, turn.micro}] = row.size();
+        ++next[stage];
+        moved = true;
+      }
+  }
+  size_t all = 0, idle = 0;
+  for (const std::string &row : cost.rows)
+    all = std::max(all, row.size());
+  for (std::string &row : cost.rows) {
+    row.append(all - row.size(), '.');
+    idle += llvm::count(row, '.');
+  }
+  cost.bubble = double(idle) / double(all * cost.rows.size() - idle);
+}
+
+} // namespace
+
+std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
+  dist::MeshAttr mesh = dist::meshOf(module);
+  auto schedules = module->getAttrOfType<DictionaryAttr>(dist::kSchedules);
+  auto train = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "train"));
+  if (!mesh || !schedules || !train)
+    return std::nullopt;
+  for (NamedAttribute each : schedules) {
+    const int m = mesh.index(each.getName());
+    if (m < 0 || mesh.sizeOf(m) == 1)
+      continue;
+    PipelineCost cost;
+    cost.over = each.getName().str();
+    cost.axis = cast<StringAttr>(mesh.getAxes()[m].list[0]).str();
+    cost.schedule = cast<StringAttr>(each.getValue()).str();
+    cost.stages = mesh.sizeOf(m);
+    if (auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches))
+      cost.micro = micro.getInt();
+    train.walk([&](rt::ForOp loop) {
+      if (loop.getAxis() == cost.axis)
+        cost.iterations = static_cast<int64_t>(loop.getCount());
+    });
+    simulate(cost, cost.schedule == "1f1b"          ? runtime::one_f_one_b
+                   : cost.schedule == "zero_bubble" ? runtime::zero_bubble
+                                                    : runtime::gpipe);
+    return cost;
+  }
+  return std::nullopt;
+}
+
+std::string PipelineCost::text() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "pipeline over " << over << "\n  " << stages << " stages with " << iterations << " of " << axis << " each, "
+     << micro << (micro == 1 ? " micro batch" : " micro batches") << ", " << schedule << ": a stage waits "
+     << llvm::format("%.3g", 100 * bubble) << " % of the time that it works, if all stages take equally long\n";
+  constexpr size_t kLongest = 100, kMost = 16; // what fits on a screen
+  if (rows.size() > kMost || rows[0].size() > kLongest)
+    return text;
+  for (auto [stage, row] : llvm::enumerate(rows))
+    os << "  stage " << stage << "  " << row << "\n";
+  return text;
+}

@@ -1,0 +1,25 @@
+// How the stages of a pipeline work through micro batches, and how long they wait.
+#pragma once
+#include "mlir/IR/BuiltinOps.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace echelon {
+
+struct PipelineCost {
+  std::string over, axis, schedule;              ///< "pp", "layer", "1f1b"
+  int64_t stages = 1, iterations = 1, micro = 1; ///< iterations: of each stage
+  /// What a stage does in each unit of time: 0, 1, … a forward pass, a, b, … a backward one, A, B, … gradients of
+  /// weights apart, '.' nothing. A forward pass takes one unit, a backward one two, or where weights are apart one and
+  /// one.
+  std::vector<std::string> rows;
+  double bubble = 0; ///< idle over working time of a stage
+
+  std::string text() const; ///< for people
+};
+
+/// Of a lowered module; nothing where it has no stages.
+std::optional<PipelineCost> pipelineCost(mlir::ModuleOp module);
+
+} // namespace echelon
