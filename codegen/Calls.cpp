@@ -90,21 +90,39 @@ void spell(rt::WaitOp op, Printer &printer) { printer.call(op, "wait", {printer.
 } // namespace
 
 void codegen::spell(rt::OffsetOp op, Printer &printer) {
-  const int64_t size = op.getOf() ? op.getOf()->count() : 1;
+  const int64_t size = op.getOf() ? op.getOf()->count() : 1, plus = op.getPlus();
   auto spelled = [&](int64_t n) { // "vocab", "2 * vocab"
     if (size == 1 || n % size != 0)
       return std::to_string(n);
     return (n == size ? "" : std::to_string(n / size) + " * ") + printer.size(op.getOf()->getAxes());
   };
   std::string text;
+  if (op.getTable()) {
+    const ArrayRef<int64_t> table = *op.getTable(), sizes = *op.getSizes();
+    for (auto [mesh, count] : llvm::zip(op.getMesh(), sizes))
+      text = (text.empty() ? "" : "(" + text + ") * " + std::to_string(count) + " + ") + "r.coordinate(" +
+             std::to_string(mesh) + ")";
+    std::string numbers;
+    for (int64_t n : table)
+      numbers += (numbers.empty() ? "" : ", ") + std::to_string(n);
+    printer.line("const int64_t " + printer.name(op.getResult()) + " = std::array<int64_t, " +
+                 std::to_string(table.size()) + ">{" + numbers + "}[" + text + "];");
+    return;
+  }
+  const bool isPlusFirst = plus > 0 && !op.getFactors().empty() && op.getFactors().front() < 0;
+  if (isPlusFirst)
+    text = spelled(plus);
   for (auto [mesh, factor] : llvm::zip(op.getMesh(), op.getFactors())) {
     text += text.empty() ? (factor < 0 ? "-" : "") : (factor < 0 ? " - " : " + ");
     text += "r.coordinate(" + std::to_string(mesh) + ")";
     if (std::abs(factor) != 1)
       text += " * " + spelled(std::abs(factor));
   }
-  if (text.empty() || op.getPlus() != 0)
-    text += (text.empty() ? "" : " + ") + (op.getPlus() == 0 ? "0" : spelled(op.getPlus()));
+  if (text.empty() || (plus != 0 && !isPlusFirst))
+    text += (text.empty() ? ""
+             : plus < 0   ? " - "
+                          : " + ") +
+            (plus == 0 ? "0" : spelled(text.empty() ? plus : std::abs(plus)));
   if (op.getPosition())
     text += " + " + printer.name(op.getPosition());
   printer.line("const int64_t " + printer.name(op.getResult()) + " = " + text + ";");

@@ -85,10 +85,7 @@ private:
 std::string Tables::shape(ech::Tensor type) {
   const bool laidOut = mesh && type.getState();
   std::string text;
-  auto over = [&](ArrayRef<int> meshAxes) {
-    for (int m : meshAxes)
-      text += "/" + mesh.getAxes()[m].name.str();
-  };
+  auto over = [&](int m) { text += "/" + mesh.getAxes()[m].name.str(); };
   const size_t above = laidOut ? dist::axesAboveFlat(type) : 0;
   for (auto [i, axis] : llvm::enumerate(type.getAxes())) {
     if (i && i == above)
@@ -98,11 +95,15 @@ std::string Tables::shape(ech::Tensor type) {
       continue;
     if (dist::isPadded(type, axis.name, mesh))
       text += ":" + std::to_string(dist::paddedSize(type, axis.name, mesh));
-    over(dist::over(type, axis.name, mesh));
+    for (const dist::Divider &divider : dist::dividers(type, axis.name, mesh)) {
+      over(divider.mesh);
+      if (!divider.map.isBlocks())
+        text += ":" + (divider.map.isZigzag ? "zigzag" : std::to_string(divider.map.chunks));
+    }
   }
   if (laidOut && !dist::flatCuts(type).empty()) {
     text += text.empty() ? "flat" : " flat";
-    over(dist::flatCuts(type));
+    llvm::for_each(dist::flatCuts(type), over);
   }
   return quoted(text);
 }

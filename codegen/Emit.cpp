@@ -26,7 +26,11 @@ void printHeader(ModuleOp module, run::TrainOp train, raw_ostream &os) {
   if (mesh && ranks > 1)
     llvm::interleaveComma(mesh.getAxes(), os, [&](const dist::MeshAxis &axis) {
       os << " " << axis.name.getValue() << " = " << axis.size << " [";
-      llvm::interleave(axis.list, os, [&](Attribute name) { os << cast<StringAttr>(name).getValue(); }, " ");
+      auto listed = [&](StringRef name) {
+        const dist::OwnerMap map = mesh.mapOf(mesh.index(axis.name), name);
+        os << name << (map.isBlocks() ? "" : " " + dist::spell(map));
+      };
+      llvm::interleave(ech::strings(axis.list), os, listed, " ");
       os << "]";
     });
   ProgramCost program = programCost(module);

@@ -177,8 +177,11 @@ std::string layoutLines(ModuleOp module) {
       if (axis.size == 1) // splits nothing
         continue;
       text += (axis.name.getValue() + ": " + Twine(axis.size)).str();
-      for (StringRef name : ech::strings(axis.list))
+      for (StringRef name : ech::strings(axis.list)) {
         text += (" " + name).str();
+        if (const dist::OwnerMap map = mesh.mapOf(mesh.index(axis.name), name); !map.isBlocks())
+          text += " (" + dist::spell(map) + ")";
+      }
       for (StringRef what : dist::storedOver(module, axis.name))
         text += (" " + what).str();
       text += "\n";

@@ -81,6 +81,7 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
       if (axis.size == 1) {
         axis.list = ArrayAttr::get(&getContext(), {});
         axis.padded = DenseBoolArrayAttr::get(&getContext(), {});
+        axis.maps = {};
       }
     return MeshAttr::get(&getContext(), axes);
   }

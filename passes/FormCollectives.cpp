@@ -59,6 +59,15 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
     return StringAttr::get(&getContext(), type.isBF16() ? "bf16_summands" : "fp16_summands");
   }
 
+  /// The coordinate of mesh axis m, which alone splits the axis, that holds a position.
+  int64_t coordinateWith(Tensor type, StringRef axis, int64_t position, int m) {
+    SmallVector<int64_t> at(mesh.size(), 0);
+    auto isHeld = [&](const dist::Interval &run) { return run.begin <= position && position < run.end; };
+    while (llvm::none_of(dist::runs(type, axis, mesh, at), isHeld))
+      ++at[m];
+    return at[m];
+  }
+
   /// sum -> whole over one mesh axis, of a value picked from an axis that is split over just this one.
   Value formBroadcast(dist::ConvertOp op) {
     auto pick = op.getValue().getDefiningOp<ech::PickOp>();
@@ -69,7 +78,7 @@ struct FormCollectives : echelon::impl::FormCollectivesBase<FormCollectives> {
     SmallVector<int> split = dist::over(source, pick.getAxis(), mesh);
     if (split.size() != 1 || from[split[0]].hold != Hold::Sum || to != from.with(split[0], Hold::Whole))
       return {};
-    int64_t root = pick.getPosition() / dist::localSize(source, pick.getAxis(), mesh);
+    const int64_t root = coordinateWith(source, pick.getAxis(), pick.getPosition(), split[0]);
     OpBuilder builder(op);
     StringRef name = mesh.nameOf(split[0]);
     auto message = dist::BroadcastOp::create(builder, op.getLoc(), op->getResultTypes(), op->getOperands(),

@@ -125,8 +125,19 @@ std::vector<MeshAxisSettings *> TrainResolver::meshAxes(const std::vector<Ident>
   return out;
 }
 
+/// The axis that an axis of the model is like, at the end of all such declarations.
+static std::string likeWhich(const Body &body, std::string axis) {
+  for (size_t i = 0; i < body.size(); ++i) // an axis declared by itself is refused elsewhere
+    for (const StatementPtr &s : body)
+      if (auto *declared = dynCast<AxisStatement>(s); declared && declared->name.text == axis && declared->like) {
+        axis = declared->like->text;
+        break;
+      }
+  return axis;
+}
+
 void TrainResolver::split(const SplitClause &c) {
-  bool padded = false;
+  const Method *zigzag = nullptr, *padding = nullptr;
   std::set<std::string> seen;
   const Method *schedule = nullptr;
   for (const Method &m : c.with) {
@@ -143,15 +154,20 @@ void TrainResolver::split(const SplitClause &c) {
     if (chunks && args.require("chunks"))
       args.whole("chunks", atLeast(2));
     if (m.name.text == "padding")
-      padded = true;
+      padding = &m;
+    else if (m.name.text == "zigzag")
+      zigzag = &m;
     else if (m.name.text == "gpipe" || m.name.text == "1f1b" || m.name.text == "zero_bubble")
       schedule = &m;
     else
       layoutNotBuilt(m.range, "split with " + m.name.text,
-                     m.name.text == "ring" || m.name.text == "zigzag"
-                         ? "leave `with` out; heads may be split instead, as in split head over cp"
-                         : "1f1b, gpipe and zero_bubble are");
+                     m.name.text == "ring" ? "leave `with` out; heads may be split instead, as in split head over cp"
+                                           : "1f1b, gpipe and zero_bubble are");
   }
+  if (zigzag && padding)
+    error(Code::E0409, zigzag->range,
+          "'with zigzag' and 'with padding' do not go together: chunks are of equal size; leave one out")
+        .note(padding->range, "'with padding' is here");
   if (c.parts != SplitClause::Even)
     layoutNotBuilt(c.partsRange, "uneven split", "leave `as` out; the parts are equal");
   for (const Count &n : c.counts)
@@ -181,8 +197,12 @@ void TrainResolver::split(const SplitClause &c) {
                 .note(entry.range, "it is listed here first");
             listed = true;
           }
+        if (!listed && zigzag && settings.model && likeWhich(settings.model->body, name.text) == batchAxis())
+          error(Code::E0320, name.range,
+                "'with zigzag' shares out positions, and samples, which " + name.text +
+                    " counts, have none; split it in a line of its own, without zigzag");
         if (!listed)
-          axis->list.push_back({name.text, padded, name.range});
+          axis->list.push_back({name.text, padding != nullptr, zigzag != nullptr, name.range});
       }
   }
 }
@@ -246,7 +266,7 @@ void TrainResolver::finishLayout() {
     axis.name = "dp";
     axis.size = hasLayout || oneRank ? 1 : std::max<int64_t>(settings.clusterRanks, 1);
     axis.range = settings.batchRange;
-    axis.list.push_back({batch, false, settings.batchRange});
+    axis.list.push_back({batch, false, false, settings.batchRange});
     settings.layoutRange = hasLayout ? settings.layoutRange : settings.batchRange;
     settings.mesh.push_back(std::move(axis));
   }
@@ -331,6 +351,9 @@ static void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, in
   }
   if (mesh.schedule.empty())
     mesh.schedule = "1f1b";
+  if (stages->zigzag)
+    diagnostics.error(Code::E0318, stages->range,
+                      "each stage of a pipeline has iterations in a row; leave 'with zigzag' out for " + stages->axis);
   if (mesh.list.size() > 1) {
     if (!other)
       other = &mesh.list.front();

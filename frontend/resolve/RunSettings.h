@@ -14,7 +14,7 @@ namespace echelon::frontend {
 struct MeshAxisSettings {
   struct Entry {
     std::string axis;
-    bool padded = false;
+    bool padded = false, zigzag = false;
     SourceRange range; // the axis's name in its split line
   };
   std::string name;

@@ -40,25 +40,54 @@ static ParseResult parseName(AsmParser &parser, StringAttr &name) {
   return success();
 }
 
+/// "zigzag" or "cyclic 3"; nothing: blocks.
+static ParseResult parseMap(AsmParser &parser, OwnerMap &map) {
+  if (succeeded(parser.parseOptionalKeyword("zigzag")))
+    map = OwnerMap::zigzag();
+  else if (succeeded(parser.parseOptionalKeyword("cyclic")))
+    return parser.parseInteger(map.chunks);
+  return success();
+}
+
+std::string echelon::dist::spell(const OwnerMap &map) {
+  return map.isZigzag ? "zigzag" : map.isBlocks() ? "blocks" : "cyclic " + std::to_string(map.chunks);
+}
+
+Attribute MapAttr::parse(AsmParser &parser, Type) {
+  OwnerMap map;
+  if (parser.parseLess() || (failed(parser.parseOptionalKeyword("blocks")) && parseMap(parser, map)) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<MapAttr>(parser.getContext(), map.chunks, map.isZigzag);
+}
+void MapAttr::print(AsmPrinter &printer) const { printer << "<" << spell(map()) << ">"; }
+LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t chunks, bool zigzag) {
+  if (chunks < 1 || (zigzag && chunks != 2))
+    return emitError() << (zigzag ? "zigzag has two chunks" : "cyclic has one chunk or more") << ", not " << chunks;
+  return success();
+}
+
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
   SmallVector<MeshAxis> axes;
   auto parseAxis = [&]() -> ParseResult {
     MeshAxis axis;
     SmallVector<Attribute> list;
     SmallVector<bool> padded;
+    SmallVector<OwnerMap> maps;
     auto parseListed = [&]() -> ParseResult {
       StringAttr name;
       if (parseName(parser, name))
         return failure();
       list.push_back(name);
       padded.push_back(succeeded(parser.parseOptionalKeyword("padded")));
-      return success();
+      return parseMap(parser, maps.emplace_back());
     };
     if (parseName(parser, axis.name) || parser.parseEqual() || parser.parseInteger(axis.size) ||
         parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseListed))
       return failure();
     axis.list = ArrayAttr::get(parser.getContext(), list);
     axis.padded = DenseBoolArrayAttr::get(parser.getContext(), padded);
+    axis.maps = listMaps(parser.getContext(), maps);
     axes.push_back(axis);
     return success();
   };
@@ -72,12 +101,13 @@ void MeshAttr::print(AsmPrinter &printer) const {
   llvm::interleaveComma(getAxes(), printer, [&](const MeshAxis &axis) {
     printer.printKeywordOrString(axis.name.getValue());
     printer << " = " << axis.size << " [";
-    llvm::interleaveComma(llvm::zip(axis.list.getAsRange<StringAttr>(), axis.padded.asArrayRef()), printer,
-                          [&](auto listed) {
-                            printer.printKeywordOrString(std::get<0>(listed).getValue());
-                            if (std::get<1>(listed))
-                              printer << " padded";
-                          });
+    llvm::interleaveComma(llvm::enumerate(axis.list.getAsRange<StringAttr>()), printer, [&](auto listed) {
+      printer.printKeywordOrString(listed.value().getValue());
+      if (axis.padded[listed.index()])
+        printer << " padded";
+      if (axis.maps && !cast<MapAttr>(axis.maps[listed.index()]).map().isBlocks())
+        printer << " " << spell(cast<MapAttr>(axis.maps[listed.index()]).map());
+    });
     printer << "]";
   });
   printer << ">";
@@ -93,6 +123,13 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
     if (axis.list.size() != size_t(axis.padded.size()))
       return emitError() << "the list of mesh axis " << axis.name.getValue()
                          << " does not say for each axis whether it is padded";
+    if (axis.maps && axis.list.size() != axis.maps.size())
+      return emitError() << "the list of mesh axis " << axis.name.getValue()
+                         << " does not say for each axis which map it has";
+    for (size_t i = 0; axis.maps && i < axis.maps.size(); ++i)
+      if (axis.padded[i] && !cast<MapAttr>(axis.maps[i]).map().isBlocks())
+        return emitError() << "axis " << axis.list[i] << " has a map over mesh axis " << axis.name.getValue()
+                           << ", so that it cannot be padded";
     llvm::SmallDenseSet<Attribute> listed;
     for (Attribute name : axis.list)
       if (!isa<StringAttr>(name) || !listed.insert(name).second)
@@ -122,6 +159,16 @@ int MeshAttr::place(int m, StringRef axis) const {
 bool MeshAttr::isPadded(int m, StringRef axis) const {
   int i = place(m, axis);
   return i >= 0 && getAxes()[m].padded.asArrayRef()[i];
+}
+OwnerMap MeshAttr::mapOf(int m, StringRef axis) const {
+  const int i = getAxes()[m].maps ? place(m, axis) : -1;
+  return i < 0 ? OwnerMap() : cast<MapAttr>(getAxes()[m].maps[i]).map();
+}
+ArrayAttr echelon::dist::listMaps(MLIRContext *context, ArrayRef<OwnerMap> maps) {
+  if (llvm::all_of(maps, [](const OwnerMap &map) { return map.isBlocks(); }))
+    return {};
+  return ArrayAttr::get(
+      context, llvm::map_to_vector(maps, [&](const OwnerMap &map) -> Attribute { return MapAttr::get(context, map); }));
 }
 SmallVector<int> MeshAttr::nest(StringRef axis) const {
   SmallVector<int> order(size());

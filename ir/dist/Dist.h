@@ -1,10 +1,14 @@
 // The dist dialect: the mesh, the state of a value over it, and the operations that move data.
 #pragma once
 #include "ir/ech/Ech.h"
+#include "runtime/program/OwnerMap.h"
 
 namespace echelon::dist {
 
 using ech::Tensor;
+using runtime::Divider;
+using runtime::Interval;
+using runtime::OwnerMap;
 
 /// What the coordinates of one mesh axis hold of a value.
 enum class Hold : uint8_t { Whole, Split, Sum, Own, Cut, Flat };
@@ -31,12 +35,14 @@ struct MeshAxis {
   int64_t size;
   mlir::ArrayAttr list;            ///< names of the axes split over it, first choice first
   mlir::DenseBoolArrayAttr padded; ///< for each, whether it may be padded
+  mlir::ArrayAttr maps;            ///< for each a #dist.map: what each coordinate holds; null: blocks of all
   bool operator==(const MeshAxis &other) const {
-    return name == other.name && size == other.size && list == other.list && padded == other.padded;
+    return name == other.name && size == other.size && list == other.list && padded == other.padded &&
+           maps == other.maps;
   }
 };
 inline llvm::hash_code hash_value(const MeshAxis &axis) {
-  return llvm::hash_combine(axis.name, axis.size, axis.list, axis.padded);
+  return llvm::hash_combine(axis.name, axis.size, axis.list, axis.padded, axis.maps);
 }
 
 /// Module attributes that the passes read.

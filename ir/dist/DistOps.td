@@ -21,13 +21,31 @@ def Dist_Dialect : Dialect {
 // The mesh and the state of a value
 //===------------------------------------------------------------------------------------------------------------===//
 
+def Dist_Map : AttrDef<Dist_Dialect, "Map"> {
+  let mnemonic = "map";
+  let summary = "which chunks of an axis each coordinate of a mesh axis holds";
+  let description = [{
+    `#dist.map<zigzag>`, `#dist.map<cyclic 3>`, `#dist.map<blocks>`: `runtime/program/OwnerMap.h`.
+  }];
+  let parameters = (ins "int64_t":$chunks, "bool":$zigzag);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static MapAttr get(::mlir::MLIRContext *context, const ::echelon::runtime::OwnerMap &map) {
+      return get(context, map.chunks, map.isZigzag);
+    }
+    ::echelon::runtime::OwnerMap map() const { return {getChunks(), getZigzag()}; }
+  }];
+}
+
 def Dist_Mesh : AttrDef<Dist_Dialect, "Mesh"> {
   let mnemonic = "mesh";
   let summary = "the mesh axes, outermost first, each with its size and its list of axes";
   let description = [{
     `#dist.mesh<dp = 2 [batch], tp = 2 [head, ff padded, vocab, seq]>`, the module's `dist.mesh`. Ranks are numbered
     row-major, the last mesh axis fastest. The list holds the axes of the `split` lines over the mesh axis, from top to
-    bottom. `padded`: where the size does not divide, storage is padded.
+    bottom. `padded`: where the size does not divide, storage is padded. `seq zigzag`, `layer cyclic 2`: which chunks of
+    the axis each coordinate holds; a block without.
   }];
   let parameters = (ins ArrayRefParameter<"::echelon::dist::MeshAxis", "axes">:$axes);
   let hasCustomAssemblyFormat = 1;
@@ -44,6 +62,8 @@ def Dist_Mesh : AttrDef<Dist_Dialect, "Mesh"> {
     /// Place of an axis in the list of mesh axis `m`, or -1.
     int place(int m, ::llvm::StringRef axis) const;
     bool isPadded(int m, ::llvm::StringRef axis) const;
+    /// What each coordinate of mesh axis `m` holds of an axis that is split over it.
+    ::echelon::runtime::OwnerMap mapOf(int m, ::llvm::StringRef axis) const;
     /// All mesh axes in the order in which splits of `axis` nest, slowest first: by the axis's place in their lists,
     /// then in mesh order.
     ::llvm::SmallVector<int> nest(::llvm::StringRef axis) const;

@@ -134,11 +134,17 @@ SmallVector<int64_t> echelon::dist::coordinates(MeshAttr mesh, int64_t rank) {
   }
   return result;
 }
-int64_t echelon::dist::offsetOf(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
-  int64_t block = 0;
+SmallVector<Divider> echelon::dist::dividers(Tensor type, StringRef axis, MeshAttr mesh) {
+  SmallVector<Divider> list;
   for (int m : over(type, axis, mesh))
-    block = block * mesh.sizeOf(m) + coordinates[m];
-  return block * localSize(type, axis, mesh);
+    list.push_back({m, mesh.sizeOf(m), stateOf(type)[m].hold == Hold::Split ? mesh.mapOf(m, axis) : OwnerMap()});
+  return list;
+}
+std::vector<Interval> echelon::dist::runs(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
+  return runtime::runsOf(paddedSize(type, axis, mesh), dividers(type, axis, mesh), coordinates);
+}
+bool echelon::dist::isInBlocks(Tensor type, StringRef axis, MeshAttr mesh) {
+  return llvm::all_of(dividers(type, axis, mesh), [](const Divider &divider) { return divider.map.isBlocks(); });
 }
 
 LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr mesh,
@@ -170,13 +176,24 @@ LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr m
   for (const ech::Axis &axis : type.getAxes()) {
     SmallVector<int> divided = over(laid, axis.name, mesh);
     int64_t n = parts(laid, axis.name, mesh);
-    bool padded =
-        llvm::any_of(divided, [&](int m) { return state[m].hold == Hold::Split && mesh.isPadded(m, axis.name); });
+    bool padded = isInBlocks(laid, axis.name, mesh) && llvm::any_of(divided, [&](int m) {
+                    return state[m].hold == Hold::Split && mesh.isPadded(m, axis.name);
+                  });
     bool cut = llvm::any_of(divided, [&](int m) { return state[m].hold == Hold::Cut; });
     if (axis.size % n != 0 && (!padded || cut))
       return fail([&](auto &d) {
         d << axis.name.getValue() << " = " << axis.size << " does not divide by " << mesh.names(divided) << " = " << n;
       });
+    int64_t left = axis.size;
+    for (const Divider &divider : dividers(laid, axis.name, mesh)) {
+      if (!divider.map.isBlocks() && left % (divider.map.chunks * divider.size) != 0)
+        return fail([&](auto &d) {
+          d << axis.name.getValue() << " = " << left << " does not divide into the "
+            << divider.map.chunks * divider.size << " chunks of " << spell(divider.map) << " over "
+            << mesh.nameOf(divider.mesh) << " = " << divider.size;
+        });
+      left = llvm::divideCeil(left, divider.size);
+    }
   }
   return success();
 }

@@ -48,8 +48,18 @@ Tensor localType(Tensor type, MeshAttr mesh);
 
 /// Mesh coordinates of a rank.
 llvm::SmallVector<int64_t> coordinates(MeshAttr mesh, int64_t rank);
-/// First coordinate of `axis` that a rank's block holds; past the axis's size where the block is all padding.
-int64_t offsetOf(Tensor type, llvm::StringRef axis, MeshAttr mesh, llvm::ArrayRef<int64_t> coordinates);
+/// How the mesh axes of `over` divide an axis, slowest first: those that split it by their maps, cuts into blocks.
+llvm::SmallVector<Divider> dividers(Tensor type, llvm::StringRef axis, MeshAttr mesh);
+/// The runs of positions of `axis` that a rank holds, in the order in which it stores them. Together they are localSize
+/// positions; those past the axis's size are padding.
+std::vector<Interval> runs(Tensor type, llvm::StringRef axis, MeshAttr mesh, llvm::ArrayRef<int64_t> coordinates);
+/// Whether each rank holds one block of the axis.
+bool isInBlocks(Tensor type, llvm::StringRef axis, MeshAttr mesh);
+
+/// What a MeshAxis holds of the maps of its list: null where all are blocks.
+mlir::ArrayAttr listMaps(mlir::MLIRContext *context, llvm::ArrayRef<OwnerMap> maps);
+/// "blocks", "zigzag", "cyclic 3".
+std::string spell(const OwnerMap &map);
 
 /// Whether the state says something the mesh can do with the type: one entry a mesh axis, axes that the type has,
 /// sizes that divide (or are padded). Null `emitError`: says nothing.

@@ -196,12 +196,16 @@ def Rt_OffsetOp : Rt_Op<"offset", [Pure]> {
   let summary = "where this rank's piece begins: sum of mesh coordinates times factors";
   let description = [{
     `of`: the axis that is cut, with its size on one rank, by whose name a program gives the factors. `at`: a position
-    in the piece, where the sum is that in the whole axis.
+    in the piece, where the sum is that in the whole axis. `table`: instead of factors, one number for each of these
+    coordinates, of mesh axes of these sizes, the last fastest.
   }];
   let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus,
-                       OptionalAttr<Rt_Size>:$of, Optional<Index>:$position);
+                       OptionalAttr<Rt_Size>:$of, OptionalAttr<DenseI64ArrayAttr>:$table,
+                       OptionalAttr<DenseI64ArrayAttr>:$sizes, Optional<Index>:$position);
   let results = (outs Index:$result);
-  let assemblyFormat = "$mesh `times` $factors (`plus` $plus^)? (`of` $of^)? (`at` $position^)? attr-dict";
+  let assemblyFormat = [{
+    $mesh `times` $factors (`plus` $plus^)? (`of` $of^)? (`table` $table^ `over` $sizes)? (`at` $position^)? attr-dict
+  }];
 }
 def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
   I32EnumAttrCase<"LearningRate", 0, "learning_rate">, I32EnumAttrCase<"BiasCorrection", 1, "bias_correction">,

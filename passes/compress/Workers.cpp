@@ -167,6 +167,11 @@ void echelon::compress::listWorkers(ModuleOp module, const Workers &workers) {
     padded.resize(list.size(), false);
     axes[m].list = b.getArrayAttr(list);
     axes[m].padded = b.getDenseBoolArrayAttr(padded);
+    if (axes[m].maps) {
+      SmallVector<Attribute> maps(axes[m].maps.getValue());
+      maps.resize(list.size(), dist::MapAttr::get(module.getContext(), dist::OwnerMap()));
+      axes[m].maps = b.getArrayAttr(maps);
+    }
   }
   module->setAttr(dist::kMesh, dist::MeshAttr::get(module.getContext(), axes));
 }

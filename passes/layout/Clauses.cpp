@@ -15,6 +15,9 @@ static std::string withPlace(std::string text, Location loc) {
   return place.empty() ? text : text + " (" + place + ")";
 }
 
+/// " with zigzag"; nothing of blocks.
+static std::string withMap(const OwnerMap &map) { return map.isBlocks() ? "" : " with " + spell(map); }
+
 std::string echelon::layout::nameInSource(Operation *op) {
   std::string name = op->getName().stripDialect().str();
   if (auto map = dyn_cast<ech::MapOp>(op))
@@ -65,12 +68,15 @@ std::string Clauses::splits(int m) const {
   if (mesh.getAxes()[m].list.empty())
     return "over " + mesh.nameOf(m).str();
   std::string names;
+  std::optional<OwnerMap> map; // of all of them
   for (auto name : mesh.getAxes()[m].list.getAsRange<StringAttr>())
-    if (isWritten(m, name))
+    if (isWritten(m, name)) {
       names += (names.empty() ? "" : ", ") + name.str();
+      map = map.value_or(mesh.mapOf(m, name)) == mesh.mapOf(m, name) ? mesh.mapOf(m, name) : OwnerMap();
+    }
   return names.empty()
              ? ofWorkers(m)
-             : withPlace("split " + names + " over " + mesh.nameOf(m).str(),
+             : withPlace("split " + names + " over " + mesh.nameOf(m).str() + withMap(*map),
                          place(m, cast<StringAttr>(mesh.getAxes()[m].list[0]), UnknownLoc::get(mesh.getContext())));
 }
 std::string Clauses::text(int m, StringAttr axis) const {
@@ -81,7 +87,7 @@ std::string Clauses::text(int m, StringAttr axis) const {
     return ofWorkers(m);
   if (!split && stored.empty()) // an axis that was split by another name
     return splits(m);
-  return withPlace(text + " over " + mesh.nameOf(m).str(),
+  return withPlace(text + " over " + mesh.nameOf(m).str() + (split ? withMap(mesh.mapOf(m, axis)) : ""),
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
 }
 
@@ -112,6 +118,35 @@ std::string Clauses::whyInside(ArrayRef<StringAttr> divided, ArrayRef<int> insid
   return text + ": inside " + nameInSource(op);
 }
 
+/// A size that does not divide into the chunks of a map; false: there is none.
+bool Clauses::complainOfMap(Tensor laid, Operation *user) {
+  bool found = false;
+  for (const ech::Axis &axis : laid.getAxes()) {
+    int64_t left = axis.size;
+    for (const Divider &divider : dividers(laid, axis.name, mesh)) {
+      const int64_t chunks = divider.map.chunks * divider.size;
+      if (!divider.map.isBlocks() && left % chunks != 0) {
+        found = true;
+        if (!told.insert({divider.mesh, axis.name}).second)
+          break;
+        const std::string name = axis.name.str(), over = mesh.nameOf(divider.mesh).str();
+        const int64_t others = axis.size / left;
+        InFlightDiagnostic diagnostic =
+            emitError(place(divider.mesh, axis.name, user->getLoc()))
+            << "cannot split " << name << " = " << axis.size << " over " << over << " = " << divider.size << " with "
+            << spell(divider.map) << ", which makes " << chunks << " chunks of "
+            << (others > 1 ? "the " + std::to_string(left) + " positions of each part" : "it") << "; " << name << " = "
+            << llvm::alignTo(left, chunks) * others << " would do, or leave `with " << spell(divider.map) << "` out";
+        diagnostic.attachNote(user->getLoc())
+            << StringRef(nameInSource(user)).split(" (").first << " is divided along " << name;
+        break;
+      }
+      left = llvm::divideCeil(left, divider.size);
+    }
+  }
+  return found;
+}
+
 bool Clauses::complain(Tensor type, StateAttr state, Operation *user) {
   if (succeeded(checkState(type, state, mesh)))
     return false;
@@ -121,7 +156,8 @@ bool Clauses::complain(Tensor type, StateAttr state, Operation *user) {
     SmallVector<int> divided = over(laid, axis.name, mesh);
     int64_t all = parts(laid, axis.name, mesh);
     if (divided.empty() || axis.size % all == 0 ||
-        llvm::any_of(divided, [&](int m) { return mesh.isPadded(m, axis.name); }))
+        (isInBlocks(laid, axis.name, mesh) &&
+         llvm::any_of(divided, [&](int m) { return mesh.isPadded(m, axis.name); })))
       continue;
     found = true;
     int m = divided.back();
@@ -138,16 +174,20 @@ bool Clauses::complain(Tensor type, StateAttr state, Operation *user) {
     std::string over;
     for (int k : divided)
       over += (over.empty() ? "" : " x ") + mesh.nameOf(k).str() + " = " + std::to_string(mesh.sizeOf(k));
-    std::string name = axis.name.str(),
-                remedy = "; pad " + name + " to " + std::to_string(llvm::alignTo(axis.size, all)) + " (with padding)";
+    std::string name = axis.name.str(), remedy;
+    if (isInBlocks(laid, axis.name, mesh))
+      remedy = "; pad " + name + " to " + std::to_string(llvm::alignTo(axis.size, all)) + " (with padding)";
     if (below || above)
-      remedy += ", or use " + mesh.nameOf(m).str() + " = " + (below ? std::to_string(below) : "") +
-                (below && above ? " or " : "") + (above ? std::to_string(above) : "");
+      remedy += (remedy.empty() ? "; use " : ", or use ") + mesh.nameOf(m).str() + " = " +
+                (below ? std::to_string(below) : "") + (below && above ? " or " : "") +
+                (above ? std::to_string(above) : "");
     InFlightDiagnostic diagnostic = emitError(place(m, axis.name, user->getLoc()))
                                     << "cannot split " << name << " = " << axis.size << " over " << over << remedy;
     diagnostic.attachNote(user->getLoc())
         << StringRef(nameInSource(user)).split(" (").first << " is divided along " << name;
   }
+  if (!found)
+    found = complainOfMap(laid, user);
   if (!found)
     user->emitError() << "internal error: the state of " << nameInSource(user) << " is not legal, please report";
   return true;

@@ -26,6 +26,7 @@ public:
   void warnOfGathers(mlir::Operation *op, llvm::ArrayRef<StateAttr> now, const Decision &decision);
 
 private:
+  bool complainOfMap(Tensor laid, mlir::Operation *user);
   /// Whether a clause of the spec lists the axis: passes list others.
   bool isWritten(int m, mlir::StringAttr axis) const;
   /// All that the clauses split over a mesh axis: "split head, seq over tp (gpt.ech:40)".

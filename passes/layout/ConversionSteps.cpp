@@ -6,10 +6,22 @@ using namespace echelon;
 using namespace echelon::dist;
 using namespace echelon::layout;
 
-/// Block of `axis` that the coordinates hold: first position and the one after the last, both at most the size.
-static std::pair<int64_t, int64_t> block(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
-  int64_t first = offsetOf(type, axis, mesh, coordinates), size = type.sizeOf(axis);
-  return {std::min(first, size), std::min(first + localSize(type, axis, mesh), size)};
+/// The runs of `axis` that the coordinates hold, without padding.
+static std::vector<Interval> held(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
+  std::vector<Interval> list = runs(type, axis, mesh, coordinates);
+  const int64_t size = type.sizeOf(axis);
+  for (Interval &run : list)
+    run = {std::min(run.begin, size), std::min(run.end, size)};
+  return list;
+}
+
+/// Whether these runs, in any order, hold all positions of one.
+static bool holdsRun(std::vector<Interval> runs, Interval wanted) {
+  llvm::sort(runs, [](const Interval &a, const Interval &b) { return a.begin < b.begin; });
+  for (const Interval &run : runs)
+    if (run.begin <= wanted.begin)
+      wanted.begin = std::max(wanted.begin, run.end);
+  return wanted.begin >= wanted.end;
 }
 
 /// Calls `visit` with each choice of coordinates over the mesh axes `free`, the others as in `at`.
@@ -30,20 +42,13 @@ static bool axisHolds(Tensor from, Tensor to, StringRef axis, ArrayRef<int> grou
   SmallVector<int> together = llvm::filter_to_vector(involved, [&](int m) { return llvm::is_contained(group, m); });
   SmallVector<int64_t> at(mesh.size(), 0);
   return everywhere(mesh, involved, at, [&] {
-    auto [first, last] = block(to, axis, mesh, at);
-    if (first == last)
-      return true;
-    SmallVector<std::pair<int64_t, int64_t>> held;
+    std::vector<Interval> all;
     SmallVector<int64_t> other(at);
     everywhere(mesh, together, other, [&] {
-      held.push_back(block(from, axis, mesh, other));
+      llvm::append_range(all, held(from, axis, mesh, other));
       return true;
     });
-    llvm::sort(held);
-    for (auto [begin, end] : held)
-      if (begin <= first)
-        first = std::max(first, end);
-    return first >= last;
+    return llvm::all_of(held(to, axis, mesh, at), [&](Interval run) { return holdsRun(all, run); });
   });
 }
 

@@ -44,6 +44,10 @@ SmallVector<std::optional<Entry>> echelon::layout::renameState(StateAttr state, 
         taken = 1;
         given.clear();
       }
+      // as the chunks of the old name are chunks of the new one: of a split or a merge only blocks are
+      const OwnerMap map = mesh.mapOf(m, state[m].axis);
+      if (map != mesh.mapOf(m, name()) || (!map.isBlocks() && olds.size() + news.size() > 2))
+        break;
       bool padded = olds.size() == 1 && news.size() == 1 && mesh.isPadded(m, name());
       if (!padded && to.sizeOf(name()) % (taken * mesh.sizeOf(m)) != 0)
         break;

@@ -135,18 +135,35 @@ struct Heads {
   }
 
   /// batch, group, head, seq, past, key and value.
-  ArrayAttr sizes(Lowering &l, Value q, Value k, Value v) const {
+  ArrayAttr sizes(Lowering &l, Value q, Value k, Value v, const Lowering::Segment &part) const {
     auto axis = [&](Value of, StringRef name) -> Attribute {
       Tensor type = l.local(of);
       return l.size(name.empty() ? ArrayRef<Axis>() : ArrayRef<Axis>(type.getAxes()[type.position(name)]));
     };
-    SmallVector<Attribute> all{l.size(batch.axes), l.size(group.axes), l.size(head.axes), axis(q, query),
+    auto queries = query.empty() ? axis(q, query) : l.size(Axis{l.b.getStringAttr(query), part.size});
+    SmallVector<Attribute> all{l.size(batch.axes), l.size(group.axes), l.size(head.axes), queries,
                                axis(k, past),      axis(q, key),       axis(v, key)};
     return l.b.getArrayAttr(all);
   }
-  /// How far this rank's queries begin behind its keys; null: nowhere.
-  Value between(Lowering &l, Value q, Value k) const {
-    return query.empty() ? Value() : l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past);
+  /// The parts of this rank's queries that a kernel takes at once: where it asks how far each is behind the keys,
+  /// queries in a row.
+  SmallVector<Lowering::Segment> parts(Lowering &l, Value q, bool isCausal) const {
+    if (!query.empty() && isCausal)
+      return l.segmentsOf(ech::tensor(q), query);
+    return {Lowering::Segment{0, seq, {}, ""}};
+  }
+  /// What a value has of one part of the queries; all of what has no queries.
+  Value partOf(Lowering &l, Value x, const Lowering::Segment &part, Location loc) const {
+    return part.size == seq || !x || !rt::buffer(x).has(query) ? x : l.range(x, query, part.at, part.size, loc);
+  }
+  /// How far a part of this rank's queries begins behind its keys; null: nowhere.
+  Value between(Lowering &l, Value q, Value k, const Lowering::Segment &part) const {
+    if (query.empty())
+      return {};
+    if (part.size != seq)
+      return l.beginOf(part);
+    const bool isInRow = !l.mesh || !ech::tensor(q).getState() || dist::isInBlocks(ech::tensor(q), query, l.mesh);
+    return isInRow ? l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past) : Value();
   }
 
   SmallVector<std::pair<Value, Value>> sums; // (buffer, the value that it is to be added up to)
@@ -170,9 +187,16 @@ LogicalResult lowerAttention(Lowering &l, ech::AttentionOp op) {
   const SmallVector<Axis> rows = h.statistics(l.local(op.getMaximum()));
   Value maximum = l.resultAs(op.getMaximum(), rows), sum = l.resultAs(op.getSum(), rows);
   Value mask = h.scores(l, op.getMask(), sm, loc), bias = h.scores(l, op.getBias(), sb, loc);
-  rt::AttentionOp::create(l.b, loc, out, maximum, sum, q, k, v, mask, bias, h.between(l, op.getQ(), op.getK()),
-                          h.sizes(l, op.getQ(), op.getK(), op.getV()), op.getScaleAttr(), op.getCausalAttr(),
-                          l.list(sm), l.list(sb), joined(l, {sq, sk, sv, so}));
+  for (const Lowering::Segment &part : h.parts(l, op.getQ(), op.getCausal())) {
+    auto of = [&](Value x) { return h.partOf(l, x, part, loc); };
+    auto dense = [&](Value x) { return rt::buffer(x).isDense() ? x : l.alloc(rt::buffer(x), loc); };
+    Value largest = dense(of(maximum)), total = dense(of(sum));
+    rt::AttentionOp::create(l.b, loc, of(out), largest, total, of(q), k, v, of(mask), of(bias),
+                            h.between(l, op.getQ(), op.getK(), part), h.sizes(l, op.getQ(), op.getK(), op.getV(), part),
+                            op.getScaleAttr(), op.getCausalAttr(), l.list(sm), l.list(sb), joined(l, {sq, sk, sv, so}));
+    l.copy(of(maximum), largest, loc);
+    l.copy(of(sum), total, loc);
+  }
   return success();
 }
 
@@ -191,10 +215,22 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
   Value dq = h.result(l, op.getDq(), h.query, gq), dk = h.result(l, op.getDk(), h.past, gk);
   Value dv = h.result(l, op.getDv(), h.past, gv);
   Value dbias = h.biasCotangent(l, op.getDbias(), bias, sb, loc);
-  rt::AttentionGradOp::create(l.b, loc, dq, dk, dv, dbias, dout, out, maximum, sum, q, k, v, mask, bias,
-                              h.between(l, op.getQ(), op.getK()), h.sizes(l, op.getQ(), op.getK(), op.getV()),
-                              op.getScaleAttr(), op.getCausalAttr(), l.list(sm), l.list(sb),
-                              joined(l, {sq, sk, sv, so}), joined(l, {gq, gk, gv, go}));
+  for (const Lowering::Segment &part : h.parts(l, op.getQ(), op.getCausal())) {
+    auto of = [&](Value x) { return h.partOf(l, x, part, loc); };
+    auto rowsOf = [&](Value x) { return l.denseAs(of(x), rt::buffer(of(x)).getAxes(), loc); };
+    // cotangents of what has no queries are sums over the parts
+    auto sumOf = [&](Value x) { return part.at == 0 || !x ? x : l.alloc(rt::buffer(x), loc); };
+    const bool isBiasOfQueries = dbias && rt::buffer(dbias).has(h.query);
+    Value partOfDk = sumOf(dk), partOfDv = sumOf(dv), partOfDbias = isBiasOfQueries ? of(dbias) : sumOf(dbias);
+    rt::AttentionGradOp::create(l.b, loc, of(dq), partOfDk, partOfDv, partOfDbias, of(dout), of(out), rowsOf(maximum),
+                                rowsOf(sum), of(q), k, v, of(mask), of(bias), h.between(l, op.getQ(), op.getK(), part),
+                                h.sizes(l, op.getQ(), op.getK(), op.getV(), part), op.getScaleAttr(),
+                                op.getCausalAttr(), l.list(sm), l.list(sb), joined(l, {sq, sk, sv, so}),
+                                joined(l, {gq, gk, gv, go}));
+    for (auto [sum, summand] : {std::pair(dk, partOfDk), std::pair(dv, partOfDv), std::pair(dbias, partOfDbias)})
+      if (part.at != 0 && sum && !(sum == dbias && isBiasOfQueries))
+        l.copy(sum, summand, loc, /*adds=*/true);
+  }
   h.addUp(l, loc);
   return success();
 }

@@ -37,7 +37,7 @@ private:
   }
   Value along(Value of, StringRef axis, Location at) {
     OpBuilder b = builder();
-    return rt::AlongOp::create(b, at, b.getI32Type(), axis, l.offsetOf(ech::tensor(of), axis));
+    return l.placeAlong(b, at, ech::tensor(of), axis);
   }
   /// The position along an axis of an element of a flat cut, which counts through a local piece in storage order.
   Value alongFlat(Value of, StringRef axis, Location at) {
@@ -58,8 +58,13 @@ private:
     Value rows =
         compute("mul", {compute("div", {row, literal(size, i32, at)}, i32, at), literal(size, i32, at)}, i32, at);
     Value place = compute("sub", {row, rows}, i32, at);
-    Value first = l.offsetOf(type, axis);
-    return first ? compute("add", {place, number(first, i32)}, i32, at) : place;
+    Value logical;
+    for (const Lowering::Segment &segment : l.segmentsOf(type, axis)) {
+      Value shift = l.shiftOf(segment), here = shift ? compute("add", {place, number(shift, i32)}, i32, at) : place;
+      Value isBefore = logical ? compute("lt", {place, literal(segment.at, i32, at)}, l.b.getI1Type(), at) : Value();
+      logical = logical ? compute("select", {isBefore, logical, here}, i32, at) : here;
+    }
+    return logical;
   }
   OpBuilder builder() {
     OpBuilder b(l.b.getContext());

@@ -1,5 +1,6 @@
 // Buffers and calls: what all rules of the lowering use.
 #include "passes/lower/Lowering.h"
+#include <set>
 
 using namespace mlir;
 using namespace echelon;
@@ -59,9 +60,20 @@ Lowering::Terms Lowering::termsOf(Tensor type, StringRef axis) {
 }
 
 Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
+  plus += terms.plus;
   std::string key = std::to_string(plus);
   for (auto [m, f] : llvm::zip(terms.mesh, terms.factors))
     key += " " + std::to_string(m) + "*" + std::to_string(f);
+  SmallVector<int64_t> table, sizes;
+  if (!terms.table.empty())
+    for (int64_t m : terms.mesh) {
+      sizes.push_back(mesh.sizeOf(m));
+      key += " " + std::to_string(m);
+    }
+  for (int64_t number : terms.table) {
+    table.push_back(number + plus);
+    key += " " + std::to_string(number);
+  }
   if (terms.of)
     key += " " + terms.of.getAxes()[0].name.str();
   Value &known = offsets[key];
@@ -69,15 +81,156 @@ Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
     auto place = NameLoc::get(b.getStringAttr(name));
-    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, plus, terms.of, Value());
+    auto listed = [&](ArrayRef<int64_t> list) { return list.empty() ? DenseI64ArrayAttr() : this->list(list); };
+    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, table.empty() ? plus : 0,
+                                 terms.of, listed(table), listed(sizes), Value());
   }
   return known;
 }
 
-Value Lowering::offsetOf(Tensor type, StringRef axis) {
-  Terms terms = termsOf(type, axis);
-  return terms.mesh.empty() ? Value() : offset(terms, 0, "first_" + axis);
+//===- segments ---------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Visits all coordinates over the mesh axes of these, the last fastest; `at` has one for each axis of the mesh.
+void forAll(ArrayRef<dist::Divider> dividers, SmallVector<int64_t> &at, function_ref<void()> visit) {
+  if (dividers.empty())
+    return visit();
+  for (int64_t &c = at[dividers.front().mesh] = 0; c < dividers.front().size; ++c)
+    forAll(dividers.drop_front(), at, visit);
+  at[dividers.front().mesh] = 0;
 }
+
+/// The logical position of a local one.
+int64_t positionIn(const std::vector<dist::Interval> &runs, int64_t local) {
+  for (const dist::Interval &run : runs) {
+    if (local < run.end - run.begin)
+      return run.begin + local;
+    local -= run.end - run.begin;
+  }
+  llvm_unreachable("a rank holds all that it stores");
+}
+} // namespace
+
+SmallVector<Lowering::Segment> Lowering::segments(int64_t size, ArrayRef<dist::Divider> dividers, StringRef name,
+                                                  StringAttr axis) {
+  SmallVector<int64_t> at(mesh ? mesh.size() : 0, 0);
+  std::vector<std::vector<dist::Interval>> held; // by coordinates
+  std::set<int64_t> starts;                      // of runs, on some rank
+  int64_t stored = size;
+  for (const dist::Divider &divider : dividers)
+    stored /= divider.size;
+  forAll(dividers, at, [&] {
+    held.push_back(runtime::runsOf(size, dividers, at));
+    int64_t local = 0;
+    for (const dist::Interval &run : held.back()) {
+      starts.insert(local);
+      local += run.end - run.begin;
+    }
+  });
+  SmallVector<Segment> list;
+  for (auto start = starts.begin(); start != starts.end(); ++start) {
+    const int64_t end = std::next(start) == starts.end() ? stored : *std::next(start);
+    Segment segment{*start, end - *start, {}, name.str()};
+    if (starts.size() > 1)
+      segment.name += "_" + std::to_string(list.size() + 1);
+    Terms &begin = segment.begin;
+    const auto numbers = llvm::map_to_vector(held, [&](const auto &runs) { return positionIn(runs, segment.at); });
+    begin.plus = numbers.front();
+    size_t step = numbers.size();
+    for (const dist::Divider &divider : dividers) {
+      begin.mesh.push_back(divider.mesh);
+      begin.factors.push_back(divider.size > 1 ? numbers[step /= divider.size] - begin.plus : 0);
+    }
+    size_t i = 0;
+    bool isSum = true;
+    forAll(dividers, at, [&] {
+      int64_t sum = begin.plus;
+      for (auto [m, factor] : llvm::zip(begin.mesh, begin.factors))
+        sum += at[m] * factor;
+      isSum &= sum == numbers[i++];
+    });
+    if (isSum && !dividers.empty())
+      begin.of = rt::SizeAttr::get(b.getContext(), Axis{axis, segment.size});
+    if (!isSum) {
+      begin.factors.clear();
+      begin.plus = 0;
+      begin.table = numbers;
+    }
+    list.push_back(segment);
+  }
+  return list;
+}
+
+SmallVector<Lowering::Segment> Lowering::segmentsOf(Tensor type, StringRef axis) {
+  StringAttr name = b.getStringAttr(axis);
+  if (!mesh || !type.getState() || !type.has(axis))
+    return {Segment{0, type.has(axis) ? type.sizeOf(axis) : 1, {}, axis.str()}};
+  if (dist::isInBlocks(type, axis, mesh))
+    return {Segment{0, dist::localSize(type, axis, mesh), termsOf(type, axis), axis.str()}};
+  return segments(type.sizeOf(axis), dist::dividers(type, axis, mesh), axis, name);
+}
+
+Value Lowering::beginOf(const Segment &segment) {
+  return segment.begin.mesh.empty() ? Value() : offset(segment.begin, 0, "first_" + segment.name);
+}
+Value Lowering::endOf(const Segment &segment) {
+  return segment.begin.mesh.empty() ? Value() : offset(segment.begin, segment.size, "end_" + segment.name);
+}
+Value Lowering::shiftOf(const Segment &segment) {
+  if (segment.at == 0)
+    return beginOf(segment);
+  return offset(segment.begin, -segment.at, "shift_of_" + segment.name);
+}
+
+Value Lowering::placeAlong(OpBuilder &in, Location loc, Tensor type, StringRef axis) {
+  Type i32 = b.getI32Type();
+  const SmallVector<Segment> segments = segmentsOf(type, axis);
+  Value place = rt::AlongOp::create(in, loc, i32, axis, shiftOf(segments.front()));
+  for (const Segment &segment : ArrayRef(segments).drop_front()) {
+    Value local = rt::AlongOp::create(in, loc, i32, axis, Value());
+    Value at = rt::LiteralOp::create(in, loc, i32, in.getF64FloatAttr(segment.at));
+    Value isBefore = rt::ComputeOp::create(in, loc, in.getI1Type(), "lt", ValueRange{local, at});
+    Value here = rt::AlongOp::create(in, loc, i32, axis, shiftOf(segment));
+    place = rt::ComputeOp::create(in, loc, i32, "select", ValueRange{isBefore, place, here});
+  }
+  return place;
+}
+
+void Lowering::translate(Value to, Value from, ArrayRef<Segment> segments, bool toLogical, Location loc) {
+  SmallVector<StringRef> names;
+  SmallVector<int64_t> sizes;
+  for (const Axis &a : rt::buffer(from).getAxes()) {
+    names.push_back(a.name);
+    sizes.push_back(a.size);
+  }
+  SmallVector<Value> shifts;
+  for (const Segment &segment : segments)
+    shifts.push_back(shiftOf(segment));
+  auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{from},
+                                   shifts, b.getStrArrayAttr({"store"}), ValueRange{to});
+  Block &body = fused.getBody().emplaceBlock();
+  OpBuilder in = OpBuilder::atBlockEnd(&body);
+  Type i32 = rt::buffer(from).getElement();
+  auto literal = [&](int64_t n) -> Value { return rt::LiteralOp::create(in, loc, i32, in.getF64FloatAttr(n)); };
+  auto compute = [&](StringRef function, ValueRange operands, Type type) -> Value {
+    return rt::ComputeOp::create(in, loc, type, function, operands);
+  };
+  auto isBelow = [&](Value x, int64_t n) { return compute("lt", {x, literal(n)}, in.getI1Type()); };
+  Value x = body.addArgument(i32, loc), result;
+  for (const Segment &segment : segments) {
+    Value shift = body.addArgument(i32, loc);
+    if (toLogical) {
+      Value here = compute("add", {x, shift}, i32);
+      result = result ? compute("select", {isBelow(x, segment.at), result, here}, i32) : here;
+      continue;
+    }
+    Value here = compute("sub", {x, shift}, i32), before = result ? result : literal(-1);
+    Value inside = compute("select", {isBelow(here, segment.at + segment.size), here, before}, i32);
+    result = compute("select", {isBelow(here, segment.at), before, inside}, i32);
+  }
+  rt::YieldOp::create(in, loc, ValueRange{result});
+}
+
 Value Lowering::flatOffset(Tensor type) {
   Terms terms;
   int64_t count = 1;
@@ -90,10 +243,6 @@ Value Lowering::flatOffset(Tensor type) {
     terms.factors.push_back(count);
   }
   return offset(terms, 0, "first_of_part");
-}
-Value Lowering::endOf(Tensor type, StringRef axis) {
-  Terms terms = termsOf(type, axis);
-  return terms.mesh.empty() ? Value() : offset(terms, dist::localSize(type, axis, mesh), "end_" + axis);
 }
 Value Lowering::offsetBetween(Tensor a, StringRef axisA, Tensor b, StringRef axisB) {
   Terms terms = termsOf(a, axisA), minus = termsOf(b, axisB);

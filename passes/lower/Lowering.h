@@ -44,12 +44,36 @@ public:
   Tensor local(Value v) { return local(ech::tensor(v)); }
   Tensor local(Tensor type) { return mesh && type.getState() ? dist::localType(type, mesh) : type; }
   Buffer bufferType(Value v) { return Buffer::dense(local(v).getAxes(), local(v).getElement()); }
-  /// First logical position of `axis` on this rank, an index; null where it is 0 on all ranks.
-  Value offsetOf(Tensor type, llvm::StringRef axis);
+  /// A number that follows from mesh coordinates: a sum of factors times these, or a table of it.
+  struct Terms {
+    llvm::SmallVector<int64_t> mesh, factors;
+    rt::SizeAttr of; ///< the axis that is cut, on one rank; null: several
+    int64_t plus = 0;
+    llvm::SmallVector<int64_t> table = {}; ///< where it is no such sum: one number for each of the coordinates
+  };
+  /// Positions of an axis in storage that are logical positions in a row, on each rank: local `at` is `begin`.
+  struct Segment {
+    int64_t at, size;
+    Terms begin;
+    std::string name;
+  };
+  /// The segments of `axis` that a rank stores, in order: one where it is split into blocks, or whole.
+  llvm::SmallVector<Segment> segmentsOf(Tensor type, llvm::StringRef axis);
+  /// The same of what these mesh axes make of `size` positions.
+  llvm::SmallVector<Segment> segments(int64_t size, llvm::ArrayRef<dist::Divider> dividers, llvm::StringRef name,
+                                      mlir::StringAttr axis);
+  /// First logical position of a segment, an index; null where it is 0 on all ranks.
+  Value beginOf(const Segment &segment);
+  Value endOf(const Segment &segment);
+  /// How far logical positions of a segment are beyond local ones; null: nowhere.
+  Value shiftOf(const Segment &segment);
+  /// In a loop nest over `axis`, the logical position of its element.
+  Value placeAlong(mlir::OpBuilder &in, Location loc, Tensor type, llvm::StringRef axis);
+  /// Makes logical positions of local ones in each element of a buffer of integers, or the other way round: then -1 of
+  /// those that this rank does not hold.
+  void translate(Value to, Value from, llvm::ArrayRef<Segment> segments, bool toLogical, Location loc);
   /// Where this rank's flat cut begins in the local piece that it is cut from.
   Value flatOffset(Tensor type);
-  /// One past the last position of `axis` on this rank; null where all ranks hold all.
-  Value endOf(Tensor type, llvm::StringRef axis);
   /// The difference of two offsets, an index; null where it is 0.
   Value offsetBetween(Tensor a, llvm::StringRef axisA, Tensor b, llvm::StringRef axisB);
   int64_t ranksOver(llvm::ArrayRef<int64_t> meshAxes);
@@ -174,10 +198,7 @@ private:
   /// Of a value that is only there to be one of two terms.
   Destination destinationOfTerm(Value v);
   llvm::StringMap<Rule> rules;
-  struct Terms {
-    llvm::SmallVector<int64_t> mesh, factors;
-    rt::SizeAttr of; // the axis that is cut, on one rank; null: several
-  };
+  Value runsOf(Value x, llvm::StringRef axis, llvm::ArrayRef<dist::Divider> dividers, Location loc);
   Terms termsOf(Tensor type, llvm::StringRef axis);
   Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
   llvm::StringMap<Value> offsets;                 ///< of this function

@@ -429,8 +429,21 @@ Value Lowering::ownRow(Value rows, int64_t count, ArrayRef<int> over, Location l
   return view(rows, 0, row, loc, offset(terms, 0, "own_row"), 1);
 }
 
+/// A copy of the runs of an axis that this rank is left with.
+Value Lowering::runsOf(Value x, StringRef axis, ArrayRef<dist::Divider> dividers, Location loc) {
+  SmallVector<Axis> axes(rt::buffer(x).getAxes());
+  const int at = rt::buffer(x).position(axis);
+  const SmallVector<Segment> list = segments(axes[at].size, dividers, ("of_" + axis).str(), axes[at].name);
+  for (const dist::Divider &divider : dividers)
+    axes[at].size /= divider.size;
+  Value out = alloc(axes, rt::buffer(x).getElement(), loc);
+  for (const Segment &run : list)
+    copy(range(out, axis, run.at, run.size, loc), range(x, axis, 0, run.size, loc, beginOf(run)), loc);
+  return out;
+}
+
 /// Sums first, then tensor axis by tensor axis from the slowest split to the fastest: a view that begins at this rank's
-/// part; a copy where parts reach beyond the whole.
+/// part; a copy where parts reach beyond the whole, or are of several runs.
 Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
   auto changes = [&](int m) { return dist::stateOf(from)[m] != dist::stateOf(to)[m] && mesh.sizeOf(m) > 1; };
   for (int m = 0; m < mesh.size(); ++m) {
@@ -471,6 +484,12 @@ Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
       fill(padded, 0, loc);
       copy(range(padded, axis, 0, whole, loc), x, loc);
       x = padded;
+    }
+    SmallVector<dist::Divider> dividers = dist::dividers(to, axis, mesh);
+    llvm::erase_if(dividers, [&](const dist::Divider &divider) { return !llvm::is_contained(divided, divider.mesh); });
+    if (llvm::any_of(dividers, [](const dist::Divider &divider) { return !divider.map.isBlocks(); })) {
+      x = runsOf(x, axis, dividers, loc);
+      continue;
     }
     Terms terms;
     terms.of = rt::SizeAttr::get(b.getContext(), Axis{b.getStringAttr(axis), size});

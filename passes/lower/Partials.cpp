@@ -35,8 +35,13 @@ LogicalResult lowerCrossEntropyPartial(Lowering &l, dist::PartialOp op) {
     results.push_back(l.result(result));
   }
   auto kind = c.hasTarget ? rt::PartialKind::CrossEntropyTarget : rt::PartialKind::CrossEntropy;
-  Value first = c.hasTarget ? Value() : l.offsetOf(ech::tensor(operands[0]), over);
-  partial(l, op.getLoc(), kind, results, {c.x, shift, c.labels}, {c.count, c.vocab}, first);
+  const SmallVector<Lowering::Segment> classes = l.segmentsOf(ech::tensor(operands[0]), over);
+  Value first = c.hasTarget || classes.size() > 1 ? Value() : l.beginOf(classes.front()), labels = c.labels;
+  if (!c.hasTarget && classes.size() > 1) {
+    labels = l.alloc(rt::buffer(c.labels), NameLoc::get(l.b.getStringAttr("label_place"), op.getLoc()));
+    l.translate(labels, c.labels, classes, /*toLogical=*/false, op.getLoc());
+  }
+  partial(l, op.getLoc(), kind, results, {c.x, shift, labels}, {c.count, c.vocab}, first);
   return success();
 }
 
@@ -47,8 +52,11 @@ LogicalResult lowerLargest(Lowering &l, dist::PartialOp op) {
   Value both = l.result(op.getResults()[0]);
   StringRef part = rt::buffer(both).getAxes()[0].name;
   Value place = l.alloc(s.rest, l.b.getI32Type(), s.named("place"));
-  Value first = l.offsetOf(ech::tensor(x), s.over[0]), largest = l.slice(both, part, 0, s.loc);
+  const SmallVector<Lowering::Segment> segments = l.segmentsOf(ech::tensor(x), s.over[0]);
+  Value first = segments.size() > 1 ? Value() : l.beginOf(segments.front()), largest = l.slice(both, part, 0, s.loc);
   partial(l, s.loc, rt::PartialKind::Largest, {largest, place}, s.x, {s.outer, s.n, s.inner}, first);
+  if (segments.size() > 1)
+    l.translate(place, place, segments, /*toLogical=*/true, s.loc);
   l.copy(l.slice(both, part, 1, s.named("places")), place, s.loc);
   return success();
 }

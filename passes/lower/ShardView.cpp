@@ -48,13 +48,15 @@ std::optional<size_t> ShardView::cutAxis(ArrayRef<Axis> whole) const {
 
 Value ShardView::seen(Value whole) const {
   ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
-  Value padded = longer(axes) == SmallVector<Axis>(axes) ? whole : copied(whole, longer(axes));
+  Value padded = byParts(longer(axes) == SmallVector<Axis>(axes) ? whole : copied(whole, longer(axes)));
   Value parts = asParts(padded, axes);
   return flats.empty() ? parts : flattened(parts, divided(axes));
 }
 
 Value ShardView::exact(Value whole) const {
   ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
+  if (!interleavings(axes).empty())
+    return {};
   if (flats.empty())
     return longer(axes) == SmallVector<Axis>(axes) ? asParts(whole, axes) : Value();
   if (!divides.empty() || !rt::buffer(whole).isDense() || levels(axes)[0] % ranks() != 0)
@@ -68,16 +70,90 @@ void ShardView::join(Value parts, Value whole) const {
   if (!flats.empty())
     parts = unflattened(parts, divided(axes));
   SmallVector<Axis> needed = longer(axes);
-  if (needed == SmallVector<Axis>(axes)) {
-    l.copy(asParts(whole, axes), parts, loc);
-    return;
+  Value padded = needed == SmallVector<Axis>(axes) ? whole : l.alloc(needed, element, loc);
+  if (interleavings(axes).empty()) {
+    l.copy(asParts(padded, axes), parts, loc);
+  } else {
+    Value together = inParts(parts, needed);
+    if (!together) {
+      together = l.alloc(needed, element, loc);
+      l.copy(asParts(together, axes), parts, loc);
+    }
+    placeRuns(together, padded);
   }
-  Value padded = l.alloc(needed, element, loc);
-  l.copy(asParts(padded, axes), parts, loc);
-  l.copy(whole, inside(padded, axes), loc);
+  if (padded != whole)
+    l.copy(whole, inside(padded, axes), loc);
 }
 
-Value ShardView::merged(Value parts, ArrayRef<Axis> whole) const {
+SmallVector<ShardView::Interleaving> ShardView::interleavings(ArrayRef<Axis> whole) const {
+  SmallVector<Interleaving> list;
+  for (const Axis &a : whole) {
+    int64_t outer = 1;
+    for (const dist::Divider &divider : dist::dividers(part, a.name, l.mesh)) {
+      if (!llvm::is_contained(over, divider.mesh))
+        continue;
+      if (!divider.map.isBlocks() && divider.size > 1)
+        list.push_back({a.name, outer, divider.size, divider.map});
+      outer *= divider.size;
+    }
+  }
+  return list;
+}
+
+void ShardView::interleave(const Interleaving &how, Value inOrder, Value byParts, bool toParts) const {
+  const int64_t chunk = rt::buffer(inOrder).sizeOf(how.axis) / (how.outer * how.size * how.map.chunks);
+  // (the slower parts, the coordinates, a chunk) in place of the axis
+  auto seen = [&](Value base, int64_t first, int64_t step) {
+    Buffer type = rt::buffer(base);
+    SmallVector<Axis> axes;
+    SmallVector<int64_t> strides;
+    for (auto [axis, stride] : llvm::zip(type.getAxes(), type.getStrides())) {
+      if (axis.name != how.axis) {
+        axes.push_back(axis);
+        strides.push_back(stride);
+        continue;
+      }
+      axes.push_back(l.axisBeside("part", how.outer, type.getAxes()));
+      axes.push_back(l.axisBeside("coordinate", how.size, type.getAxes()));
+      axes.push_back({axis.name, chunk});
+      strides.push_back(how.size * how.map.chunks * chunk * stride);
+      strides.push_back(step * chunk * stride);
+      strides.push_back(stride);
+    }
+    return l.view(base, first * chunk * type.strideOf(how.axis),
+                  Buffer::get(l.b.getContext(), axes, type.getElement(), strides), loc);
+  };
+  for (int64_t k = 0; k < how.map.chunks; ++k) {
+    const dist::OwnerMap::Chunk held = how.map.chunk(k, how.size);
+    Value from = seen(inOrder, held.first, held.step), to = seen(byParts, k, how.map.chunks);
+    if (toParts)
+      l.copy(to, from, loc);
+    else
+      l.copy(from, to, loc);
+  }
+}
+
+Value ShardView::byParts(Value whole) const {
+  ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
+  for (const Interleaving &how : interleavings(axes)) {
+    Value to = l.alloc(axes, rt::buffer(whole).getElement(), loc);
+    interleave(how, whole, to, /*toParts=*/true);
+    whole = to;
+  }
+  return whole;
+}
+
+void ShardView::placeRuns(Value byParts, Value whole) const {
+  ArrayRef<Axis> axes = rt::buffer(whole).getAxes();
+  const SmallVector<Interleaving> list = interleavings(axes);
+  for (const Interleaving &how : llvm::reverse(list)) {
+    Value to = &how == list.begin() ? whole : l.alloc(axes, rt::buffer(whole).getElement(), loc);
+    interleave(how, to, byParts, /*toParts=*/false);
+    byParts = to;
+  }
+}
+
+Value ShardView::inParts(Value parts, ArrayRef<Axis> whole) const {
   Buffer type = rt::buffer(parts);
   if (!flats.empty() || longer(whole) != SmallVector<Axis>(whole))
     return {};

@@ -25,9 +25,13 @@ public:
   /// Writes parts (counters, then one part) into a piece.
   void join(Value parts, Value whole) const;
   /// A piece that is parts, seen whole without a copy; null where that cannot be.
-  Value merged(Value parts, llvm::ArrayRef<Axis> whole) const;
+  Value merged(Value parts, llvm::ArrayRef<Axis> whole) const {
+    return interleavings(whole).empty() ? inParts(parts, whole) : Value();
+  }
 
 private:
+  /// The same, its positions in the order of parts.
+  Value inParts(Value parts, llvm::ArrayRef<Axis> whole) const;
   using Axes = llvm::SmallVector<Axis>;
   int64_t ranks() const;
   Axes divided(llvm::ArrayRef<Axis> whole) const;
@@ -44,6 +48,21 @@ private:
   llvm::SmallVector<int64_t> levels(llvm::ArrayRef<Axis> axes) const;
   mlir::StringAttr flatName() const { return l.b.getStringAttr("flat"); }
   Value dense(Value v, llvm::ArrayRef<Axis> axes) const;
+  /// One mesh axis that divides an axis of a piece, of which slower ones made `outer` parts, by a map of several
+  /// chunks.
+  struct Interleaving {
+    llvm::StringRef axis;
+    int64_t outer, size;
+    dist::OwnerMap map;
+  };
+  /// What there is of these, slowest first; none: parts lie one after the other.
+  llvm::SmallVector<Interleaving> interleavings(llvm::ArrayRef<Axis> whole) const;
+  /// Copies between positions in their order and in that of parts.
+  void interleave(const Interleaving &how, Value inOrder, Value byParts, bool toParts) const;
+  /// A copy of a piece in which parts lie one after the other.
+  Value byParts(Value whole) const;
+  /// The way back.
+  void placeRuns(Value byParts, Value whole) const;
   /// (counters of cuts along axes, a part's axes) as (counters of all, the axes above, the last row).
   Value flattened(Value parts, llvm::ArrayRef<Axis> one) const;
   Value unflattened(Value parts, llvm::ArrayRef<Axis> one) const;

@@ -142,7 +142,7 @@ Value positionInAll(Lowering &l, ech::RepeatOp op, Value position) {
   auto size = rt::SizeAttr::get(l.b.getContext(), Axis{op.getAxisAttr(), count});
   auto name = NameLoc::get(l.b.getStringAttr("at_" + op.getAxis()), op.getLoc());
   return rt::OffsetOp::create(l.b, name, l.b.getIndexType(), ArrayRef<int64_t>(stages), ArrayRef<int64_t>(count), 0,
-                              size, position);
+                              size, DenseI64ArrayAttr(), DenseI64ArrayAttr(), position);
 }
 
 /// The axis of memory in which a stage keeps what it needs of a micro batch again.

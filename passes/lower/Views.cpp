@@ -9,7 +9,7 @@ namespace {
 /// value where `axis` is at the logical `position`, else 0.
 Value atPosition(Lowering &l, OpBuilder &b, Location loc, Tensor type, StringRef axis, int64_t position, Value value) {
   Type i32 = b.getI32Type(), element = value.getType();
-  Value place = rt::AlongOp::create(b, loc, i32, axis, l.offsetOf(type, axis));
+  Value place = l.placeAlong(b, loc, type, axis);
   Value wanted = rt::LiteralOp::create(b, loc, i32, b.getF64FloatAttr(position));
   Value is = rt::ComputeOp::create(b, loc, b.getI1Type(), "eq", ValueRange{place, wanted});
   Value zero = rt::LiteralOp::create(b, loc, element, b.getF64FloatAttr(0));
@@ -19,7 +19,7 @@ Value atPosition(Lowering &l, OpBuilder &b, Location loc, Tensor type, StringRef
 LogicalResult lowerPick(Lowering &l, ech::PickOp op) {
   Value x = l.read(op.getOperand());
   Tensor type = ech::tensor(op.getOperand());
-  if (!l.offsetOf(type, op.getAxis())) {
+  if (!l.beginOf(l.segmentsOf(type, op.getAxis()).front())) {
     l.bind(op.getResult(), l.slice(x, op.getAxis(), op.getPosition(), op.getLoc()));
     return success();
   }

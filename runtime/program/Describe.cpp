@@ -36,8 +36,15 @@ Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
     std::string head, over;
     std::getline(parts, head, '/');
     std::vector<int> cuts;
-    while (std::getline(parts, over, '/'))
-      cuts.push_back(meshIndex(mesh, over));
+    std::vector<OwnerMap> maps;
+    while (std::getline(parts, over, '/')) { // "cp", "cp:zigzag", or "pp:2", cyclic
+      const size_t colon = over.find(':');
+      const std::string map = colon == std::string::npos ? "" : over.substr(colon + 1);
+      cuts.push_back(meshIndex(mesh, over.substr(0, colon)));
+      maps.push_back(map.empty()       ? OwnerMap()
+                     : map == "zigzag" ? OwnerMap::zigzag()
+                                       : OwnerMap::cyclic(std::stoll(map)));
+    }
     const size_t equals = head.find('=');
     if (equals == std::string::npos) { // "flat"
       layout.flatCuts = cuts;
@@ -45,7 +52,7 @@ Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
     }
     const size_t colon = head.find(':', equals);
     layout.axes.push_back({head.substr(0, equals), std::stoll(head.substr(equals + 1)), cuts,
-                           colon == std::string::npos ? 0 : std::stoll(head.substr(colon + 1))});
+                           colon == std::string::npos ? 0 : std::stoll(head.substr(colon + 1)), maps});
   }
   return layout;
 }

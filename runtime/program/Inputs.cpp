@@ -34,9 +34,9 @@ struct AxisGroup {
 
 struct PlaceAxis {
   size_t group;
-  int64_t stride;         // in the group's row
-  int64_t local;          // in storage
-  int64_t offset, extent; // of what the rank holds, without padding
+  int64_t stride;                 // in the group's row
+  int64_t local;                  // in storage
+  std::vector<int64_t> positions; // of what the rank holds, in storage order, without padding
 };
 
 /// What the axes of a place mean in the input.
@@ -50,17 +50,18 @@ struct PlaceAxes {
   template <class F> void visit(const std::vector<size_t> &chosen, F f) const {
     int64_t count = 1;
     for (size_t i : chosen)
-      count *= axes[i].extent;
+      count *= int64_t(axes[i].positions.size());
     std::vector<int64_t> row(groups.size());
     for (int64_t n = 0; n < count; ++n) {
       int64_t rest = n, local = 0, sample = 0, inside = 0;
       std::fill(row.begin(), row.end(), 0);
       for (size_t k = chosen.size(); k-- > 0;) {
         const PlaceAxis &axis = axes[chosen[k]];
-        const int64_t at = rest % axis.extent;
-        rest /= axis.extent;
+        const auto extent = int64_t(axis.positions.size());
+        const int64_t at = rest % extent;
+        rest /= extent;
         local += at * axis.local;
-        row[axis.group] += (axis.offset + at) * axis.stride;
+        row[axis.group] += axis.positions[size_t(at)] * axis.stride;
       }
       for (size_t g = 0; g < groups.size(); ++g)
         for (size_t o = groups[g].olds.size(); o-- > 0; row[g] /= groups[g].olds[o].size) {
@@ -106,8 +107,10 @@ PlaceAxes::PlaceAxes(const Program &program, const Input &input, const InputPlac
     for (size_t n = row.to.size(); n-- > 0;)
       for (size_t i = 0; i < pieces.size(); ++i)
         if (pieces[i].name == row.to[n]) {
-          const int64_t extent = std::clamp<int64_t>(pieces[i].size - piece.offset[i], 0, piece.size[i]);
-          axes[i] = {groups.size(), stride, 1, piece.offset[i], extent};
+          axes[i] = {groups.size(), stride, 1, {}};
+          for (const Interval &run : piece.runs[i])
+            for (int64_t at = run.begin; at < std::min(run.end, pieces[i].size); ++at)
+              axes[i].positions.push_back(at);
           stride *= pieces[i].size;
           known[i] = true;
         }

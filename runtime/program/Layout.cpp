@@ -30,13 +30,14 @@ Piece pieceOf(const Layout &layout, const std::vector<MeshAxis> &mesh, const std
   for (const AxisPiece &axis : layout.axes) {
     if (piece.size.size() == layout.aboveFlat)
       slices = std::exchange(piece.count, 1);
-    int64_t place = 0, parts = 1;
-    for (int m : axis.over) {
-      place = place * mesh[size_t(m)].size + coordinates[size_t(m)];
-      parts *= mesh[size_t(m)].size;
-    }
-    const int64_t size = (axis.padded ? axis.padded : axis.size) / parts;
-    piece.offset.push_back(place * size);
+    std::vector<Divider> dividers;
+    int64_t size = axis.padded ? axis.padded : axis.size;
+    for (size_t i = 0; i < axis.over.size(); ++i)
+      dividers.push_back(
+          {axis.over[i], mesh[size_t(axis.over[i])].size, i < axis.maps.size() ? axis.maps[i] : OwnerMap()});
+    piece.runs.push_back(runsOf(size, dividers, coordinates));
+    for (const Divider &divider : dividers)
+      size /= divider.size;
     piece.size.push_back(size);
     piece.count *= size;
   }
@@ -80,33 +81,78 @@ bool writesPiece(const Layout &layout, const std::vector<MeshAxis> &mesh, const 
   return true;
 }
 
+namespace {
+/// One axis of what a rank holds, or several that lie as one.
+struct Extent {
+  /// Elements local, local + 1, ... in storage are at position, position + 1, ...
+  struct Stretch {
+    int64_t local, position, count;
+  };
+  int64_t size, stride;           // in storage; of the logical index
+  std::vector<Stretch> stretches; // without padding
+
+  /// Adds to `logical` where an element is; whether it is no padding.
+  bool isReal(int64_t at, int64_t &logical) const {
+    for (const Stretch &stretch : stretches)
+      if (at >= stretch.local && at < stretch.local + stretch.count) {
+        logical += (stretch.position + at - stretch.local) * stride;
+        return true;
+      }
+    return false;
+  }
+  /// Makes an axis that is held whole the faster part of this one.
+  void append(int64_t count, int64_t strideOfFaster) {
+    for (Stretch &stretch : stretches)
+      stretch = {stretch.local * count, stretch.position * count, stretch.count * count};
+    size *= count;
+    stride = strideOfFaster;
+  }
+};
+
+/// The same of the first of several axes, of the element `at` over all of these.
+bool isReal(const std::vector<Extent> &extents, size_t axes, int64_t at, int64_t &logical) {
+  bool real = true;
+  for (size_t i = axes; i-- > 0; at /= extents[i].size)
+    real &= extents[i].isReal(at % extents[i].size, logical);
+  return real;
+}
+
+int64_t countOf(const std::vector<Extent> &extents) {
+  return std::accumulate(extents.begin(), extents.end(), int64_t(1),
+                         [](int64_t n, const Extent &extent) { return n * extent.size; });
+}
+
+Extent extentOf(const std::vector<Interval> &runs, int64_t logicalSize, int64_t stride) {
+  Extent extent = {0, stride, {}};
+  for (const Interval &run : runs) {
+    if (const int64_t end = std::min(run.end, logicalSize); run.begin < end)
+      extent.stretches.push_back({extent.size, run.begin, end - run.begin});
+    extent.size += run.end - run.begin;
+  }
+  return extent;
+}
+} // namespace
+
 void forEachRun(const Layout &layout, const std::vector<std::string> &declared, const std::vector<MeshAxis> &mesh,
                 const std::vector<int> &coordinates, const std::function<void(const Run &)> &visit) {
   const Piece piece = pieceOf(layout, mesh, coordinates);
   const std::vector<int64_t> sizes = logicalSizes(layout, declared);
-  struct Extent {
-    int64_t size, valid, stride; // in storage; without padding; of the logical index
-  };
   std::vector<Extent> above, box; // axes that flat cuts leave alone; the others
-  int64_t corner = 0;             // logical index of the box's first element
   for (size_t i = 0; i < layout.axes.size(); ++i) {
-    Extent extent = {piece.size[i], std::clamp<int64_t>(layout.axes[i].size - piece.offset[i], 0, piece.size[i]), 1};
+    int64_t stride = 1;
     for (size_t j = declared.size(); j-- > 0 && declared[j] != layout.axes[i].name;)
-      extent.stride *= sizes[j];
-    corner += piece.offset[i] * extent.stride;
+      stride *= sizes[j];
+    const Extent extent = extentOf(piece.runs[i], layout.axes[i].size, stride);
     std::vector<Extent> &extents = i < layout.aboveFlat ? above : box;
     // An axis that is held whole continues the one before it, where the logical index does.
-    if (!extents.empty() && extent.valid == extent.size && extents.back().stride == extent.stride * extent.size)
-      extents.back() = {extents.back().size * extent.size, extents.back().valid * extent.size, extent.stride};
+    if (!extents.empty() && extent.stretches.size() == 1 && extent.stretches[0].count == extent.size &&
+        extents.back().stride == stride * extent.size)
+      extents.back().append(extent.size, stride);
     else
       extents.push_back(extent);
   }
   if (box.empty())
-    box.push_back({1, 1, 1});
-  auto countOf = [](const std::vector<Extent> &extents) {
-    return std::accumulate(extents.begin(), extents.end(), int64_t(1),
-                           [](int64_t n, const Extent &extent) { return n * extent.size; });
-  };
+    box.push_back({1, 1, {{0, 0, 1}}});
   // What is left of a slice after flat cuts; nested cuts may reach beyond the piece they cut, so each bounds the end.
   int64_t begin = 0, end = countOf(box), length = end;
   for (int m : layout.flatCuts) {
@@ -115,27 +161,21 @@ void forEachRun(const Layout &layout, const std::vector<std::string> &declared, 
     begin += length * coordinates[size_t(m)];
     end = std::min(end, begin + length);
   }
-  // Adds to `logical` where the element `at` of the first `axes` extents is; whether it is no padding.
-  auto isReal = [](const std::vector<Extent> &extents, size_t axes, int64_t at, int64_t &logical) {
-    bool real = true;
-    for (size_t i = axes; i-- > 0;) {
-      const int64_t k = at % extents[i].size;
-      real &= k < extents[i].valid;
-      logical += k * extents[i].stride;
-      at /= extents[i].size;
-    }
-    return real;
-  };
   const Extent row = box.back();
   for (int64_t slice = 0, slices = countOf(above); slice < slices; ++slice) {
-    int64_t first = corner;
+    int64_t first = 0;
     if (!isReal(above, above.size(), slice, first))
       continue;
     for (int64_t at = begin; at < end;) {
-      const int64_t from = at % row.size, to = std::min(row.size, from + end - at), stop = std::min(to, row.valid);
+      const int64_t from = at % row.size, to = std::min(row.size, from + end - at);
       int64_t logical = first;
-      if (isReal(box, box.size() - 1, at / row.size, logical) && from < stop)
-        visit({slice * length + at - begin, logical + from * row.stride, row.stride, stop - from});
+      if (isReal(box, box.size() - 1, at / row.size, logical))
+        for (const Extent::Stretch &stretch : row.stretches) {
+          const int64_t low = std::max(from, stretch.local), high = std::min(to, stretch.local + stretch.count);
+          if (low < high)
+            visit({slice * length + at - begin + low - from,
+                   logical + (stretch.position + low - stretch.local) * row.stride, row.stride, high - low});
+        }
       at += to - from;
     }
   }

@@ -1,10 +1,11 @@
 // How a stored tensor or an input lies on ranks, as data.
 //
 // A piece is found as the list rule says (docs: "Layout is one idea"): along each axis, the mesh axes that split it
-// nest, the slowest first; flat cuts then divide what is left, as one row of numbers, each padding the piece before to
-// a multiple. Where they lie below the first axes, each slice along these is cut so.
+// nest, the slowest first, each by its map (OwnerMap.h); flat cuts then divide what is left, as one row of numbers,
+// each padding the piece before to a multiple. Where they lie below the first axes, each slice along these is cut so.
 #pragma once
 
+#include "runtime/program/OwnerMap.h"
 #include "runtime/transport/Element.h"
 
 #include <cstdint>
@@ -28,6 +29,7 @@ struct AxisPiece {
   int64_t size;          // logical
   std::vector<int> over; // mesh axes (indices into the mesh) that split it, slowest first; cuts nest inside splits
   int64_t padded = 0;    // 0, or the size in storage over all ranks
+  std::vector<OwnerMap> maps = {}; // of each of `over`; those that are missing are blocks
 };
 
 struct Layout {
@@ -38,10 +40,10 @@ struct Layout {
 
 /// What one rank holds of a layout.
 struct Piece {
-  std::vector<int64_t> offset; // first logical coordinate held, per axis in storage order
-  std::vector<int64_t> size;   // extent in storage, per axis; may reach past the logical size into padding
-  int64_t flatOffset = 0;      // of this piece in each slice of the box `size`, after flat cuts
-  int64_t count = 1;           // elements in storage, padding of flat cuts included
+  std::vector<std::vector<Interval>> runs; // logical positions held, per axis in storage order; past its size: padding
+  std::vector<int64_t> size;               // extent in storage, per axis: of its runs together
+  int64_t flatOffset = 0;                  // of this piece in each slice of the box `size`, after flat cuts
+  int64_t count = 1;                       // elements in storage, padding of flat cuts included
 };
 
 /// A rank's mesh coordinates; ranks are numbered row-major, the last mesh axis fastest.

@@ -9,6 +9,7 @@
 #include "runtime/transport/Transport.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <functional>

@@ -303,6 +303,8 @@ void RandomSpec::drawLayout(int attempt) {
     for (std::string &axis : order)
       if (below(random, 8) == 0 && !(hasPolicy && axis == "batch"))
         axis += " padded";
+      else if (below(random, 6) == 0 && axis != "batch")
+        axis += " zigzag";
     line.list = order;
     line.stores |= order.empty();
     static const std::vector<std::string> kStored[] = {

@@ -100,3 +100,18 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 2 [embed]>, dist.
   ech.variable param @w : !ech.tensor<[embed=4], f32> = constant(0.0, 0.0)
   ech.variable param @one : !ech.tensor<[], f32> = constant(0.0, 0.0)
 }
+
+// -----
+
+// Two chunks a rank have to be of equal size.
+// CHECK: mlp.ech:33:12: error: cannot split seq = 6 over cp = 2 with zigzag, which makes 4 chunks of it; seq = 8 would do, or leave `with zigzag` out
+// CHECK: mlp.ech:15:3: note: read is divided along seq
+!x = !ech.tensor<[seq=6], f32>
+module attributes {dist.mesh = #dist.mesh<cp = 2 [seq zigzag]>, dist.lines = {cp.seq = loc("mlp.ech":33:12)}} {
+  ech.variable param @w : !x = constant(0.0, 0.0)
+  ech.step @train {
+    %w = ech.read @w : !x loc("mlp.ech":15:3)
+    %y = ech.map mul %w, %w : (!x, !x) -> !x loc("mlp.ech":15:3)
+    ech.write @w, %y : !x
+  }
+}

@@ -289,3 +289,22 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 []>} {
     %0 = dist.linear %x, %w bias %b over ["k"] : (!x, !w, !y) -> !y
   }
 }
+
+// -----
+!whole = !ech.tensor<[seq=6], f32, #dist.state<cp = whole>>
+!seq = !ech.tensor<[seq=6], f32, #dist.state<cp = split seq>>
+module attributes {dist.mesh = #dist.mesh<cp = 2 [seq zigzag]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !whole
+    // expected-error@+1 {{'dist.convert' op seq = 6 does not divide into the 4 chunks of zigzag over cp = 2}}
+    %0 = dist.convert %w why "" : !whole -> !seq
+  }
+}
+
+// -----
+// expected-error@+1 {{axis "seq" has a map over mesh axis cp, so that it cannot be padded}}
+module attributes {dist.mesh = #dist.mesh<cp = 2 [seq padded zigzag]>} {}
+
+// -----
+// expected-error@+1 {{cyclic has one chunk or more, not 0}}
+module attributes {test.map = #dist.map<cyclic 0>} {}

@@ -1,16 +1,16 @@
 // The mesh and the states are read and printed alike.
 // RUN: echelon-opt %s | echelon-opt | FileCheck %s
 
-// CHECK: module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 4 [head, ff padded, vocab, seq]>}
-module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 4 [head, ff padded, vocab, seq]>} {
+// CHECK: module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 4 [head, ff padded, vocab, seq], cp = 2 [seq zigzag, layer cyclic 2, past]>}
+module attributes {dist.mesh = #dist.mesh<dp = 2 [batch], tp = 4 [head, ff padded, vocab, seq], cp = 2 [seq zigzag, layer cyclic 2, past]>} {
   ech.step @train {
-    // CHECK: <[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff>>
-    %x = ech.constant 1.0 : !ech.tensor<[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff>>
-    // CHECK: #dist.state<dp = cut embed, tp = sum>
-    %y = ech.constant 1.0 : !ech.tensor<[embed=8], f32, #dist.state<dp = cut embed, tp = sum>>
-    // CHECK: #dist.state<dp = flat, tp = whole>
-    %z = ech.constant 1.0 : !ech.tensor<[embed=7], f32, #dist.state<dp = flat, tp = whole>>
+    // CHECK: <[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff, cp = whole>>
+    %x = ech.constant 1.0 : !ech.tensor<[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff, cp = whole>>
+    // CHECK: #dist.state<dp = cut embed, tp = sum, cp = whole>
+    %y = ech.constant 1.0 : !ech.tensor<[embed=8], f32, #dist.state<dp = cut embed, tp = sum, cp = whole>>
+    // CHECK: #dist.state<dp = flat, tp = whole, cp = whole>
+    %z = ech.constant 1.0 : !ech.tensor<[embed=7], f32, #dist.state<dp = flat, tp = whole, cp = whole>>
     // CHECK: dist.mask %{{.*}} along ["ff"] with 0.000000e+00
-    %m = dist.mask %x along ["ff"] with 0.0 : !ech.tensor<[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff>>
+    %m = dist.mask %x along ["ff"] with 0.0 : !ech.tensor<[batch=8, ff=6], f32, #dist.state<dp = split batch, tp = split ff, cp = whole>>
   }
 }

@@ -48,12 +48,16 @@ struct Layout {
     for (const MeshLine &m : mesh) {
       SmallVector<Attribute> list;
       SmallVector<bool> padded;
+      SmallVector<dist::OwnerMap> maps;
       for (StringRef axis : m.list) {
         padded.push_back(axis.consume_back(" padded"));
+        maps.push_back(axis.consume_back(" zigzag")     ? dist::OwnerMap::zigzag()
+                       : axis.consume_back(" cyclic 2") ? dist::OwnerMap::cyclic(2)
+                                                        : dist::OwnerMap());
         list.push_back(builder.getStringAttr(axis));
       }
       axes.push_back({builder.getStringAttr(m.name), m.size, builder.getArrayAttr(list),
-                      DenseBoolArrayAttr::get(context, padded)});
+                      DenseBoolArrayAttr::get(context, padded), dist::listMaps(context, maps)});
     }
     module->setAttr(dist::kMesh, dist::MeshAttr::get(context, axes));
     SmallVector<NamedAttribute> stores;
@@ -204,6 +208,23 @@ TEST(Layout, GptEqualsOneRank) {
     EXPECT_TRUE(gpt.equals(layout));
 }
 
+// Positions shared out in chunks: wpe and activations in two runs a rank, keys gathered, or past with another map.
+TEST(Layout, ChunksEqualOneRank) {
+  Case gpt(test::gpt(2)), places(test::places());
+  const std::vector<std::string> seq{"seq zigzag"}, both{"seq zigzag", "past zigzag"}, dp{"dp"};
+  for (const Layout &layout : std::vector<Layout>{{{{"cp", 2, seq}}, {}},
+                                                  {{{"cp", 2, both}}, {}},
+                                                  {{{"cp", 2, {"seq zigzag", "past"}}}, {}},
+                                                  {{{"cp", 2, {"seq cyclic 2", "past zigzag"}}}, {}},
+                                                  {{{"cp", 2, {"vocab zigzag", "ff cyclic 2"}}}, {}},
+                                                  {{{"dp", 2, {"batch"}}, {"cp", 2, both}}, {"dp"}},
+                                                  {{{"dp", 2, {"batch"}}, {"cp", 2, both}}, dp, dp, dp},
+                                                  {{{"cp", 2, both}, {"tp", 2, kSeq}}, {}},
+                                                  {{{"tp", 2, kSeq}, {"cp", 2, both}}, {}}})
+    EXPECT_TRUE(gpt.equals(layout));
+  EXPECT_TRUE(places.equals({{{"cp", 2, {"seq zigzag", "row cyclic 2"}}}, {}}));
+}
+
 // Gradients and parameters stored in parts: each layer's are scattered and gathered in its own iteration.
 TEST(Layout, GptStoredInPartsEqualsOneRank) {
   Case gpt(test::gpt(2)), inMicroBatches(test::gpt(2), 2);
@@ -344,6 +365,9 @@ TEST(Layout, RandomLayoutsEqualOneRank) {
       std::vector<std::string> order = axes;
       std::shuffle(order.begin(), order.end(), random);
       order.resize(below(std::min<size_t>(order.size(), 4) + 1));
+      for (std::string &axis : order)
+        if (const size_t map = axis == "batch" ? 2 : below(12); map < 2)
+          axis += map == 0 ? " zigzag" : " cyclic 2";
       layout.mesh.push_back({"m" + std::to_string(i), size, order});
       if (below(3) == 0)
         for (std::vector<std::string> *over : {&layout.optimizer, &layout.gradients, &layout.params})

@@ -60,11 +60,21 @@ struct Ranks {
     if (!mask.empty() || type.count() == 0)
       return mask;
     mask.resize(type.count());
-    SmallVector<int64_t> first, size;
+    std::vector<std::vector<dist::Interval>> runs;
+    SmallVector<int64_t> size;
     for (StringRef axis : type.names()) {
-      first.push_back(dist::offsetOf(type, axis, mesh, coordinates[rank]));
+      runs.push_back(dist::runs(type, axis, mesh, coordinates[rank]));
       size.push_back(dist::localSize(type, axis, mesh));
     }
+    auto placeOf = [&](size_t axis, int64_t position) -> int64_t { // in storage; -1: not held
+      int64_t before = 0;
+      for (const dist::Interval &run : runs[axis]) {
+        if (run.begin <= position && position < run.end)
+          return before + position - run.begin;
+        before += run.end - run.begin;
+      }
+      return -1;
+    };
     const size_t above = dist::axesAboveFlat(type);
     int64_t flatFirst = 0, flatSize = 1;
     for (int64_t n : ArrayRef(size).drop_front(above))
@@ -82,8 +92,8 @@ struct Ranks {
       int64_t local = 0;
       bool inside = true;
       for (auto [i, axis] : llvm::enumerate(type.names())) {
-        int64_t at = space.at(axis) - first[i];
-        inside &= at >= 0 && at < size[i];
+        int64_t at = placeOf(i, space.at(axis));
+        inside &= at >= 0;
         if (i >= above) // each slice is cut by itself
           local = local * size[i] + at;
       }

@@ -78,7 +78,7 @@ TEST(Layout, Coordinates) {
 TEST(Layout, NestedSplit) {
   const Layout layout = {{{"embed", 8, {1, 0}}, {"ff", 6, {}}}, {}};
   const Piece piece = pieceOf(layout, kMesh, {1, 0});
-  EXPECT_EQ(piece.offset, (std::vector<int64_t>{2, 0}));
+  EXPECT_EQ(piece.runs, (std::vector<std::vector<Interval>>{{{2, 4}}, {{0, 6}}}));
   EXPECT_EQ(piece.size, (std::vector<int64_t>{2, 6}));
   EXPECT_EQ(piece.count, 12);
 }
@@ -100,6 +100,25 @@ TEST(Layout, FlatCutsBelow) {
       EXPECT_EQ(held[size_t(layer * 8 + i)], i < 7 ? layer * 15 + 8 + i : -1);
 }
 
+// Chunks r and 2n - 1 - r of 2n; nested, inside of what slower mesh axes leave.
+TEST(Layout, ChunksAreRuns) {
+  using Runs = std::vector<Interval>;
+  const std::vector<MeshAxis> mesh = {{"cp", 3}, {"tp", 2}};
+  auto runs = [&](const std::string &shape, int cp, int tp) {
+    return pieceOf(layoutOf(mesh, shape), mesh, {cp, tp}).runs[0];
+  };
+  EXPECT_EQ(runs("seq=12/cp:zigzag", 0, 0), (Runs{{0, 2}, {10, 12}}));
+  EXPECT_EQ(runs("seq=12/cp:zigzag", 1, 0), (Runs{{2, 4}, {8, 10}}));
+  EXPECT_EQ(runs("seq=12/cp:zigzag", 2, 0), (Runs{{4, 8}})); // chunks side by side are one run
+  EXPECT_EQ(runs("seq=12/cp:2", 1, 0), (Runs{{2, 4}, {8, 10}}));
+  EXPECT_EQ(runs("seq=18/cp:3", 2, 0), (Runs{{4, 6}, {10, 12}, {16, 18}}));
+  EXPECT_EQ(runs("seq=12/cp:zigzag/tp", 0, 1), (Runs{{10, 12}}));
+  EXPECT_EQ(runs("seq=12/tp/cp:zigzag", 1, 1), (Runs{{7, 8}, {10, 11}}));
+  EXPECT_EQ(runs("seq=12/cp:zigzag/tp:zigzag", 1, 0), (Runs{{2, 3}, {9, 10}}));
+  const std::vector<MeshAxis> three = {{"cp", 2}, {"dp", 3}}; // a cut takes a part of what is stored
+  EXPECT_EQ(pieceOf(layoutOf(three, "seq=12/cp:zigzag/dp"), three, {0, 1}).runs[0], (Runs{{2, 3}, {9, 10}}));
+}
+
 // Splits, nested splits, storage in another order, padding, flat cuts (one, two, with remainders): each element is held
 // as often as there are ranks that share a piece, and written once.
 TEST(Layout, EveryElementIsCovered) {
@@ -111,6 +130,13 @@ TEST(Layout, EveryElementIsCovered) {
   expectCover({{{"a", 7, {1}, 8}}, {0}}, {"a"}, kMesh, 1);
   expectCover({{{"a", 1, {}}}, {0, 1}}, {"a"}, {{"dp", 3}, {"tp", 3}}, 1);
   expectCover({{}, {}}, {}, kMesh, 4);
+  expectCover(layoutOf(kMesh, "a=3 b=8/tp:zigzag"), {"a", "b"}, kMesh, 2);
+  expectCover(layoutOf(kMesh, "b=8/tp:zigzag/dp a=3"), {"a", "b"}, kMesh, 1);
+  expectCover(layoutOf(kMesh, "a=4/dp:2 b=8/tp:zigzag c=3"), {"c", "b", "a"}, kMesh, 1);
+  expectCover(layoutOf(kMesh, "b=8/tp:zigzag c=3 flat/dp"), {"b", "c"}, kMesh, 1);
+  expectCover(layoutOf(kMesh, "a=2 | b=4/tp:zigzag c=5 flat/dp"), {"c", "b", "a"}, kMesh, 1);
+  expectCover(layoutOf({{"x", 3}, {"y", 2}, {"z", 4}}, "a=12/x:zigzag/y b=7 flat/z"), {"a", "b"},
+              {{"x", 3}, {"y", 2}, {"z", 4}}, 1);
   expectCover({{{"a", 2, {}}, {"b", 5, {}}}, {0}, 1}, {"a", "b"}, kMesh, 2); // each slice cut by itself
   expectCover({{{"a", 2, {1}}, {"c", 3, {}}, {"b", 5, {}}}, {0}, 2}, {"b", "a", "c"}, kMesh, 1);
   expectCover({{{"a", 5, {1}, 6}, {"b", 3, {}}, {"c", 3, {}}}, {0, 2}, 1}, {"a", "c", "b"},

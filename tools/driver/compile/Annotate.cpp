@@ -79,14 +79,17 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   for (const MeshAxisSettings &axis : settings.mesh) {
     llvm::SmallVector<llvm::StringRef> list;
     llvm::SmallVector<bool> padded;
+    llvm::SmallVector<dist::OwnerMap> maps;
     for (const MeshAxisSettings::Entry &entry : axis.list) {
       if (settings.isWorkerAxis(axis.name)) // each worker has a mini-batch of its own
         break;
       list.push_back(entry.axis);
       padded.push_back(entry.padded);
+      maps.push_back(entry.zigzag ? dist::OwnerMap::zigzag() : dist::OwnerMap());
       places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
     }
-    axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded)});
+    axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded),
+                    dist::listMaps(b.getContext(), maps)});
     if (!axis.schedule.empty())
       schedules.push_back(b.getNamedAttr(axis.name, b.getStringAttr(axis.schedule)));
     if (settings.isWorkerAxis(axis.name))
@@ -97,7 +100,7 @@ void Compilation::annotateLayout(mlir::Builder &b) {
       places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.stored.begin()->second)));
   }
   if (axes.empty()) // one rank: a mesh of one, which nothing is split over
-    axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({})});
+    axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({}), {}});
   for (const CollectiveSettings &collective : settings.collectives) {
     llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
     algorithms.push_back(b.getDictionaryAttr({b.getNamedAttr("op", b.getStringAttr(collective.kind)),
