@@ -435,29 +435,41 @@ LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
   return success();
 }
 
+/// What the ranks on the first stage do, or those on the last; with `except` all others.
+rt::AtOp atEnd(Lowering &l, Operation *op, StringRef over, bool isFirst, bool except) {
+  const int64_t m = l.mesh.index(over);
+  auto at = rt::AtOp::create(l.b, op->getLoc(), isFirst ? 0 : l.mesh.sizeOf(m) - 1, m, over, except);
+  at.getBody().emplaceBlock();
+  return at;
+}
+
 /// Done by all ranks but those at one end of the stages.
 template <typename Message, typename... More>
 void toNeighbor(Lowering &l, Operation *op, Value buffer, StringRef over, StringRef toward, StringRef why,
                 More... more) {
-  const int64_t m = l.mesh.index(over), last = l.mesh.sizeOf(m) - 1;
+  const int64_t m = l.mesh.index(over);
   const bool isNext = toward == "next";
-  auto at = rt::AtOp::create(l.b, op->getLoc(), isNext ? last : 0, m, over, /*except=*/true);
-  OpBuilder inside = OpBuilder::atBlockBegin(&at.getBody().emplaceBlock());
+  OpBuilder inside = OpBuilder::atBlockBegin(&atEnd(l, op, over, !isNext, /*except=*/true).getBody().front());
   auto message = Message::create(inside, op->getLoc(), buffer, isNext ? 1 : -1, ArrayRef<int64_t>(m), l.mesh.sizeOf(m),
                                  over, why, more...);
   copyPhase(op, message);
 }
 
 LogicalResult lowerReceive(Lowering &l, dist::ReceiveOp op) {
-  Value own = op.getValue(), place;
+  Value own = op.getValue(), place, from = l.read(own);
   const bool isFromStage = own.hasOneUse() && own.getDefiningOp<dist::AtOp>();
   if (isFromStage) { // it has a place of its own, for whatever comes
-    place = l.read(own);
+    place = from;
     l.buffers.erase(own);
     l.bind(op.getResult(), place);
   } else {
     place = l.result(op.getResult());
-    l.copy(place, l.read(own), op.getLoc());
+    OpBuilder::InsertionGuard guard(l.b);
+    rt::AtOp at = atEnd(l, op, op.getOver(), op.getFrom() == "previous", /*except=*/false);
+    l.b.setInsertionPointToStart(&at.getBody().front());
+    l.copy(place, from, op.getLoc());
+    for (Operation &made : at.getBody().front())
+      copyPhase(op, &made);
   }
   toNeighbor<rt::ReceiveOp>(l, op, place, op.getOver(), op.getFrom(), op.getWhy());
   return success();

@@ -63,8 +63,12 @@ const std::vector<Row> kRows = {
 };
 
 /// Groups that cannot be compared beside one another: where a run ends may turn on the last digit of a precision; under
-/// fp8 a worker that packs its own gradient takes the largest number of its own samples.
-const std::vector<std::pair<std::string, std::string>> kApart = {{"until", "precision"}, {"precision fp8", "compress"}};
+/// fp8 a worker that packs its own gradient takes the largest number of its own samples; under a precision one rounding
+/// decides what a sign or a choice of the largest sends.
+const std::vector<std::pair<std::string, std::string>> kApart = {{"until", "precision"},
+                                                                 {"precision fp8", "compress"},
+                                                                 {"precision", "compress onebit"},
+                                                                 {"precision", "compress topk"}};
 
 Clause drawn(const Row &row, Random &random) {
   Clause clause{row.name, row.text, row.text, row.model, random()};
