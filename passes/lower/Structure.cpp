@@ -1,6 +1,7 @@
 // Steps, reads and writes, repeats, reports.
 #include "passes/Phase.h"
 #include "passes/lower/Lowering.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -326,6 +327,18 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position, 
     l.destinations[&yield->getOpOperand(next++)] = {place.buffer, true};
 }
 
+/// A free value that was first read in a block is made there; who reads it outside of the block makes it again.
+void forgetFree(Lowering &l, Block &made, Region &of) {
+  SmallVector<Value> there;
+  for (auto [value, buffer] : l.buffers) {
+    Operation *def = buffer.getDefiningOp();
+    if (def && made.findAncestorOpInBlock(*def) && !of.isAncestor(value.getParentRegion()))
+      there.push_back(value);
+  }
+  for (Value value : there)
+    l.buffers.erase(value);
+}
+
 /// The iterations, at a position, in `into`; what is kept from one loop to another is in a slot.
 LogicalResult lowerIterations(Lowering &l, ech::RepeatOp op, Places &places, Block &into, Value position, Value slot) {
   OpBuilder::InsertionGuard guard(l.b);
@@ -345,6 +358,7 @@ LogicalResult lowerIterations(Lowering &l, ech::RepeatOp op, Places &places, Blo
     for (Operation &made : *l.b.getInsertionBlock())
       if (!made.hasAttr(ech::kPhase))
         made.setAttr(ech::kPhase, phase);
+  forgetFree(l, into, op.getBody());
   if (inAll != position && inAll.use_empty())
     inAll.getDefiningOp()->erase();
   if (outerPosition)
@@ -367,6 +381,35 @@ void waitForSends(Lowering &l, Block &region) {
   l.sends.clear();
 }
 
+/// What the later loops of a pipeline read comes before the first one: they all run in its turns.
+LogicalResult lowerForLater(Lowering &l, ech::RepeatOp first) {
+  SmallVector<Value> open;
+  llvm::SmallPtrSet<Operation *, 4> loops{first};
+  for (Operation *next = first->getNextNode(); next; next = next->getNextNode())
+    if (next->hasAttr(dist::kTurns)) {
+      if (next->getAttrOfType<DictionaryAttr>(dist::kTurns).getAs<StringAttr>("part") == "forward")
+        break; // of the next pass
+      loops.insert(next);
+      next->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+    }
+  llvm::SetVector<Operation *> needed;
+  while (!open.empty()) {
+    Operation *def = open.pop_back_val().getDefiningOp();
+    if (!def || def->getBlock() != first->getBlock() || def->isBeforeInBlock(first) || loops.contains(def) ||
+        !needed.insert(def))
+      continue;
+    def->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+  }
+  SmallVector<Operation *> order = needed.takeVector();
+  llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *op : order) {
+    op->moveBefore(first);
+    if (failed(l.lower(op)))
+      return failure();
+  }
+  return success();
+}
+
 /// The loops of a pipeline, one after the other: the regions of one rt.stages.
 LogicalResult lowerTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
   OpBuilder::InsertionGuard guard(l.b);
@@ -374,6 +417,8 @@ LogicalResult lowerTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
   Places places;
   if (part != "forward")
     l.b.setInsertionPoint(l.turns);
+  else if (failed(lowerForLater(l, op)))
+    return failure();
   placeResults(l, op, places);
   if (part == "forward") {
     const StringRef over = turns.getAs<StringAttr>("over").getValue();
@@ -432,6 +477,7 @@ LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
   for (Operation &made : at.getBody().front())
     if (!made.hasAttr(ech::kPhase))
       copyPhase(op, &made);
+  forgetFree(l, at.getBody().front(), op.getBody());
   return success();
 }
 
