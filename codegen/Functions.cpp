@@ -1,6 +1,7 @@
 #include "codegen/Functions.h"
 #include "codegen/Calls.h"
 #include "ir/dist/State.h"
+#include "runtime/program/Turns.h"
 #include "llvm/ADT/StringExtras.h"
 #include <functional>
 
@@ -109,7 +110,7 @@ private:
 
   /// The stage's turns, in the order of the schedule.
   void turns(rt::StagesOp stages, ArrayRef<Value> positions) {
-    const std::string schedule = stages.getSchedule() == "1f1b" ? "one_f_one_b" : stages.getSchedule().str();
+    const std::string schedule(runtime::stageOrderNamed(stages.getSchedule())->function); // rt-prove-messages knows it
     ValueRange names = stages.getForward().getArguments();
     const std::string micro = nameOf(names[0]), slot = nameOf(names[1]);
     auto counted = [&](StringRef name, int64_t size) {

@@ -6,7 +6,6 @@
 //   3. The loop over micro batches is cut in two behind the last forward operation, or in three. What later operations
 //      read of earlier ones is stacked up by the loop that makes it, a place for each micro batch.
 #include "ir/ech/Build.h"
-#include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
 #include "passes/layout/Clauses.h"
@@ -44,6 +43,7 @@ private:
 
   SmallVector<Run> runs();
   void order();
+  SmallVector<Operation *> withoutShares(const Run &run, llvm::SmallPtrSetImpl<Operation *> &mine);
   void makeAt(const Run &run);
   void makeMessages(ech::RepeatOp loop);
   void cut();
@@ -114,11 +114,9 @@ void Former::order() {
   }
 }
 
-/// A dist.at of the run's operations, where the last of them stood.
-void Former::makeAt(const Run &run) {
-  llvm::SmallPtrSet<Operation *, 32> mine(run.ops.begin(), run.ops.end());
-  const int m = stages.meshAxis();
-  // the share of a stage is the value itself
+/// The run's operations without those that make a share: that is the value itself. Where such a slice goes over other
+/// mesh axes, too, one over these is left, which is `mine` as well.
+SmallVector<Operation *> Former::withoutShares(const Run &run, llvm::SmallPtrSetImpl<Operation *> &mine) {
   SmallVector<Operation *> kept;
   for (Operation *op : run.ops) {
     if (!isShareOfStage(op, over)) {
@@ -133,15 +131,21 @@ void Former::makeAt(const Run &run) {
     if (others.empty())
       continue;
     builder.setInsertionPoint(op);
-    auto rest =
-        SliceOp::create(builder, slice.getLoc(),
-                        ech::tensor(slice.getResult()).withState(stateOf(slice.getResult()).with(m, Hold::Whole)),
-                        slice.getValue(), builder.getStrArrayAttr(others), slice.getWhyAttr());
+    const StateAttr state = stateOf(slice.getResult()).with(stages.meshAxis(), Hold::Whole);
+    auto rest = SliceOp::create(builder, slice.getLoc(), ech::tensor(slice.getResult()).withState(state),
+                                slice.getValue(), builder.getStrArrayAttr(others), slice.getWhyAttr());
     copyPhase(op, rest);
     kept.push_back(rest);
     slice.getValueMutable().assign(rest.getResult());
     mine.insert(rest);
   }
+  return kept;
+}
+
+/// A dist.at of the run's operations, where the last of them stood.
+void Former::makeAt(const Run &run) {
+  llvm::SmallPtrSet<Operation *, 32> mine(run.ops.begin(), run.ops.end());
+  const SmallVector<Operation *> kept = withoutShares(run, mine);
   SmallVector<Value> yielded, outside;
   for (Operation *op : run.ops)
     for (Value result : op->getResults()) {
@@ -261,14 +265,7 @@ ech::RepeatOp Former::part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, Val
   Block &block = loop.getBody().emplaceBlock();
   for (Value value : llvm::concat<Value>(llvm::to_vector(pass.sliceArguments()), llvm::to_vector(taken)))
     arguments.map(value, block.addArgument(value.getType(), value.getLoc()));
-  for (Operation *op : ops) {
-    op->moveBefore(&block, block.end());
-    op->walk([&](Operation *inner) {
-      for (OpOperand &operand : inner->getOpOperands())
-        if (Value there = arguments.lookupOrNull(operand.get()))
-          operand.set(there);
-    });
-  }
+  moveInto(block, ops, arguments);
   OpBuilder inside = OpBuilder::atBlockEnd(&block);
   ech::YieldOp::create(inside, yield.getLoc(), ValueRange(), kept, sums);
   for (auto [result, sum] : llvm::zip(results, loop.getSums()))
@@ -290,40 +287,29 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
   }
 
   LogicalResult form(ech::RepeatOp pass, MeshAttr mesh) {
-    enum { Free, Sums, Ride, Weights, Done };
-    for (int todo = Free;;) { // each changes what is done where
-      FailureOr<std::unique_ptr<Stages>> stages = Stages::of(pass, mesh);
-      if (failed(stages) || !*stages)
-        return stages;
-      const StringRef over = mesh.nameOf((*stages)->meshAxis());
-      switch (todo) {
-      case Free:
-        settlePhases(pass);
-        separateFree(pass);
-        ++todo;
-        break;
-      case Sums:
-        if (ech::RepeatOp wider = separateSums(pass, **stages, over))
-          pass = wider;
-        ++todo;
-        break;
-      case Ride: {
-        FailureOr<bool> again = ride(pass, **stages, over);
-        if (failed(again))
-          return failure();
-        todo += !*again;
-        break;
-      }
-      case Weights:
-        if ((*stages)->backward() && scheduleOf(over) == "zero_bubble")
-          splitWeights(pass, **stages);
-        ++todo;
-        break;
-      default:
-        Former(pass, **stages, scheduleOf(over)).run();
-        return success();
-      }
+    auto stages = Stages::of(pass, mesh);
+    if (failed(stages) || !*stages)
+      return stages;
+    const StringRef over = mesh.nameOf((*stages)->meshAxis()), schedule = scheduleOf(over);
+    // each of these changes what is done where
+    settlePhases(pass);
+    separateFree(pass);
+    stages = Stages::of(pass, mesh);
+    if (ech::RepeatOp wider = separateSums(pass, **stages, over))
+      pass = wider;
+    for (bool rides = true; rides;) {
+      stages = Stages::of(pass, mesh);
+      FailureOr<bool> again = ride(pass, **stages, over);
+      if (failed(again))
+        return failure();
+      rides = *again;
     }
+    if ((*stages)->backward() && schedule == "zero_bubble") {
+      splitWeights(pass, **stages);
+      stages = Stages::of(pass, mesh);
+    }
+    Former(pass, **stages, schedule).run();
+    return success();
   }
 
   StringRef scheduleOf(StringRef over) {

@@ -13,14 +13,12 @@ using runtime::Turn;
 
 namespace {
 
-using Schedule = std::vector<Turn> (*)(int64_t stage, int64_t stages, int64_t micro);
-
 /// Each stage in its order, as soon as what a pass needs has come; messages take no time.
-void simulate(PipelineCost &cost, Schedule schedule) {
-  const bool hasWeights = schedule == runtime::zero_bubble;
+void simulate(PipelineCost &cost, const runtime::StageOrder &schedule) {
+  const bool hasWeights = schedule.turns == runtime::zero_bubble;
   std::vector<std::vector<Turn>> turns;
   for (int64_t stage = 0; stage < cost.stages; ++stage)
-    turns.push_back(schedule(stage, cost.stages, cost.micro));
+    turns.push_back(schedule.turns(stage, cost.stages, cost.micro));
   std::map<std::tuple<Turn::Pass, int64_t, int64_t>, size_t> ends; // of a pass of a stage on a micro batch
   std::vector<size_t> next(turns.size());
   cost.rows.resize(turns.size());
@@ -82,9 +80,10 @@ std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
       if (loop.getAxis() == cost.axis)
         cost.iterations = static_cast<int64_t>(loop.getCount());
     });
-    simulate(cost, cost.schedule == "1f1b"          ? runtime::one_f_one_b
-                   : cost.schedule == "zero_bubble" ? runtime::zero_bubble
-                                                    : runtime::gpipe);
+    const runtime::StageOrder *schedule = runtime::stageOrderNamed(cost.schedule);
+    if (!schedule)
+      return std::nullopt;
+    simulate(cost, *schedule);
     return cost;
   }
   return std::nullopt;

@@ -11,7 +11,18 @@ Part echelon::pipeline::partOf(Operation *op) {
   return !isOfBackward(op) ? Part::Forward : op->hasAttr(kOfWeights) ? Part::Weights : Part::Backward;
 }
 
-bool echelon::pipeline::isFree(Operation *op, Block *body) {
+void echelon::pipeline::moveInto(Block &body, ArrayRef<Operation *> ops, const IRMapping &there) {
+  for (Operation *op : ops) {
+    op->moveBefore(&body, body.end());
+    op->walk([&](Operation *inner) {
+      for (OpOperand &operand : inner->getOpOperands())
+        operand.set(there.lookupOrDefault(operand.get()));
+    });
+  }
+}
+
+/// Whether it is made of numbers, positions and inputs alone, and costs little to be made again.
+static bool isFree(Operation *op, Block *body) {
   auto rule = dyn_cast<ech::AxisRule>(op);
   auto isFromOutside = [&](Value v) {
     Operation *def = v.getDefiningOp();
@@ -95,11 +106,11 @@ FailureOr<bool> echelon::pipeline::ride(ech::RepeatOp pass, const Stages &stages
                                << " makes is read on each stage, which is not built yet in a pipeline");
       }
   }
-  for (auto &[value, uses] : riding) {
-    rideThrough(loop, value, uses);
-    break; // the loop is another one now
-  }
-  return !riding.empty();
+  if (riding.empty())
+    return false;
+  auto &[value, uses] = riding.front(); // the loop is another one then
+  rideThrough(loop, value, uses);
+  return true;
 }
 
 /// The terms of a sum that nothing else reads.

@@ -1,5 +1,6 @@
 // What a pass through stages needs before its operations go to them.
 #pragma once
+#include "mlir/IR/IRMapping.h"
 #include "passes/pipeline/Stages.h"
 
 namespace echelon::pipeline {
@@ -10,8 +11,8 @@ inline constexpr llvm::StringLiteral kOfWeights = "dist.of_weights";
 enum class Part { Forward, Backward, Weights };
 Part partOf(mlir::Operation *op);
 
-/// Whether it is made of numbers, positions and inputs alone, and costs little to be made again.
-bool isFree(mlir::Operation *op, mlir::Block *body);
+/// Moves operations to the end of a loop's body, where other values stand for some that they read.
+void moveInto(mlir::Block &body, llvm::ArrayRef<mlir::Operation *> ops, const mlir::IRMapping &there);
 
 /// What follows from the backward pass is of it.
 void settlePhases(ech::RepeatOp pass);

@@ -4,7 +4,6 @@
 //
 //   reverse  dh = dot(dy, w); dw = dot(x, dy); dx = dh * da      B: dh, dx, keeps dy     W: dw from x and dy
 #include "ir/ech/Build.h"
-#include "mlir/IR/IRMapping.h"
 #include "passes/Phase.h"
 #include "passes/layout/Store.h"
 #include "passes/pipeline/Prepare.h"
@@ -52,15 +51,13 @@ private:
   llvm::SetVector<Value> kept;
 };
 
-/// What the rest reads of B; free values are made again.
+/// What the rest reads of B.
 void Splitter::findKept(ArrayRef<Operation *> rest) {
   for (Operation *op : rest)
     op->walk([&](Operation *inner) {
-      for (OpOperand &operand : inner->getOpOperands()) {
-        Value v = operand.get();
+      for (Value v : inner->getOperands())
         if (llvm::is_contained(loop.carriedArguments(), v) || (v.getDefiningOp() && needed.contains(v.getDefiningOp())))
           kept.insert(v);
-      }
     });
 }
 
@@ -113,14 +110,7 @@ ech::RepeatOp Splitter::run() {
     there.map(argument, body.addArgument(argument.getType(), argument.getLoc()));
   for (Value value : kept)
     there.map(value, body.addArgument(value.getType(), value.getLoc()));
-  for (Operation *op : rest) {
-    op->moveBefore(&body, body.end());
-    op->walk([&](Operation *inner) {
-      for (OpOperand &operand : inner->getOpOperands())
-        if (Value now = there.lookupOrNull(operand.get()))
-          operand.set(now);
-    });
-  }
+  moveInto(body, rest, there);
   OpBuilder builder = OpBuilder::atBlockEnd(&body);
   ech::YieldOp::create(builder, yield.getLoc(), ValueRange(), stackedLater, summedLater);
   yield.getStackedMutable().assign(stacked);

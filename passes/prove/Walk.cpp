@@ -79,10 +79,11 @@ Verdict Walk::loop(rt::ForOp loop, bool touches) {
 Verdict Walk::stages(rt::StagesOp stages, bool touches) {
   const auto mesh = static_cast<int64_t>(stages.getMesh()), micro = static_cast<int64_t>(stages.getCount());
   const int64_t stage = parties.coordinates(party)[mesh];
-  const auto turns = stages.getSchedule() == "zero_bubble" ? runtime::zero_bubble(stage, parties.sizeOf(mesh), micro)
-                                                           : runtime::one_f_one_b(stage, parties.sizeOf(mesh), micro);
+  const runtime::StageOrder *schedule = runtime::stageOrderNamed(stages.getSchedule());
+  if (!schedule)
+    return Refusal{stages, "rt.stages has an order that no program knows, " + stages.getSchedule().str(), {}};
   Region *regions[] = {&stages.getForward(), &stages.getBackward(), &stages.getWeights()};
-  for (const runtime::Turn &turn : turns) {
+  for (const runtime::Turn &turn : schedule->turns(stage, parties.sizeOf(mesh), micro)) {
     Block &body = regions[turn.pass]->front();
     positions[body.getArgument(0)] = turn.micro;
     positions[body.getArgument(1)] = turn.micro % static_cast<int64_t>(stages.getSlots());

@@ -2,6 +2,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 namespace echelon::runtime {
@@ -62,6 +64,18 @@ inline std::vector<Turn> zero_bubble(int64_t stage, int64_t stages, int64_t micr
   for (int64_t m = std::max<int64_t>(0, micro - stage); m < micro; ++m)
     turns.push_back({Turn::Weights, m});
   return turns;
+}
+
+struct StageOrder {
+  std::string_view name, function; ///< in a spec, in a program
+  std::vector<Turn> (*turns)(int64_t stage, int64_t stages, int64_t micro);
+};
+/// The one that a spec calls so; null: there is none.
+inline const StageOrder *stageOrderNamed(std::string_view name) {
+  static constexpr StageOrder all[] = {
+      {"gpipe", "gpipe", gpipe}, {"1f1b", "one_f_one_b", one_f_one_b}, {"zero_bubble", "zero_bubble", zero_bubble}};
+  const auto *at = std::find_if(std::begin(all), std::end(all), [&](const StageOrder &s) { return s.name == name; });
+  return at == std::end(all) ? nullptr : at;
 }
 
 } // namespace echelon::runtime
