@@ -2,6 +2,7 @@
 #include "codegen/Target.h"
 #include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
+#include "runtime/program/Turns.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -55,38 +56,54 @@ void spell(rt::CollectiveOp op, Printer &printer) {
   printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str());
 }
 
+/// The ranks along a mesh axis, or micro batches: by name where they have one, "pp".
+std::string countOf(Operation *op, StringRef meshAxis, int64_t ranks, Printer &printer) {
+  return printer.size(ech::Axis{StringAttr::get(op->getContext(), "@" + meshAxis), ranks});
+}
+
 /// "send(r, r.group(1), r.coordinate(1) + 1, x, batch * embed, …)"
-void spellNeighbor(Operation *op, StringRef kind, Value buffer, int64_t step, ArrayRef<int64_t> mesh, StringRef why,
-                   Printer &printer) {
-  const std::string place = printer.place(op);
+template <typename Message> void spellNeighbor(Message op, StringRef kind, Printer &printer) {
+  const std::string place = printer.place(op), own = "r.coordinate(" + std::to_string(op.getMesh()[0]) + ")";
+  const std::string ranks = countOf(op, op.getAxis(), op.getRanks(), printer);
+  const bool isNext = int64_t(op.getStep()) > 0;
   SmallVector<std::string> arguments{
-      "r", "r.group(" + std::to_string(op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt()) + ")",
-      "r.coordinate(" + std::to_string(mesh[0]) + ")" + (step > 0 ? " + 1" : " - 1"), printer.name(buffer),
-      elements(rt::buffer(buffer).count(), {buffer}, false, printer)};
+      "r", "r.group(" + std::to_string(op->template getAttrOfType<IntegerAttr>(rt::kGroup).getInt()) + ")",
+      !op.getAround() ? own + (isNext ? " + 1" : " - 1")
+      : isNext        ? "(" + own + " + 1) % " + ranks
+                      : "(" + own + " + " + ranks + " - 1) % " + ranks,
+      printer.name(op.getBuffer()), elements(rt::buffer(op.getBuffer()).count(), {op.getBuffer()}, false, printer)};
   if (!place.empty())
     arguments.push_back(place);
-  printer.call(op, kind, arguments, why);
+  printer.call(op, kind, arguments, op.getWhy());
 }
 void spell(rt::SendOp op, Printer &printer) {
-  const std::string kept = op.getTickets() ? printer.name(op.getTickets()) + "[0] = send_start" : "send";
-  spellNeighbor(op, kept, op.getBuffer(), op.getStep(), op.getMesh(), op.getWhy(), printer);
+  const std::string kept = op.getTickets()
+                               ? printer.name(op.getTickets()) + "[" +
+                                     (op.getPosition() ? printer.name(op.getPosition()) : "0") + "] = send_start"
+                               : "send";
+  spellNeighbor(op, kept, printer);
 }
-void spell(rt::ReceiveOp op, Printer &printer) {
-  spellNeighbor(op, "receive", op.getBuffer(), op.getStep(), op.getMesh(), op.getWhy(), printer);
-}
+void spell(rt::ReceiveOp op, Printer &printer) { spellNeighbor(op, "receive", printer); }
 
 void spell(rt::AtOp op, Printer &printer) {
   const int64_t m = op.getMesh(), coordinate = op.getCoordinate(), ranks = dist::meshOf(op).sizeOf(m);
   const bool isLast = coordinate > 0 && coordinate == ranks - 1;
-  const ech::Axis stages{StringAttr::get(op.getContext(), "@" + op.getAxis()), ranks};
-  printer.open("if (r.coordinate(" + std::to_string(m) + ")" + (op.getExcept() ? " != " : " == ") +
-               (isLast ? printer.size(stages) + " - 1" : std::to_string(coordinate)) + ") {");
+  const char *is = op.getExcept() ? " != " : " == ";
+  std::string condition = "r.coordinate(" + std::to_string(m) + ")" + is +
+                          (isLast ? countOf(op, op.getAxis(), ranks, printer) + " - 1" : std::to_string(coordinate));
+  if (op.getTurn())
+    condition +=
+        (op.getExcept() ? " || " : " && ") + printer.name(op.getTurn()) + is + std::to_string(uint64_t(*op.getChunk()));
+  printer.open("if (" + condition + ") {");
   printer.block(op.getBody().front());
   printer.close();
 }
 
 void spell(rt::TicketsOp op, Printer &printer) { printer.tickets(op.getTickets(), op.getCount()); }
-void spell(rt::WaitOp op, Printer &printer) { printer.call(op, "wait", {printer.name(op.getTicket())}); }
+void spell(rt::WaitOp op, Printer &printer) {
+  printer.call(op, "wait",
+               {printer.name(op.getTicket()) + (op.getPosition() ? "[" + printer.name(op.getPosition()) + "]" : "")});
+}
 } // namespace
 
 void codegen::spell(rt::OffsetOp op, Printer &printer) {
@@ -123,6 +140,8 @@ void codegen::spell(rt::OffsetOp op, Printer &printer) {
              : plus < 0   ? " - "
                           : " + ") +
             (plus == 0 ? "0" : spelled(text.empty() ? plus : std::abs(plus)));
+  if (op.getTurn())
+    text += " + " + printer.name(op.getTurn()) + " * " + spelled(int64_t(*op.getPerChunk()));
   if (op.getPosition())
     text += " + " + printer.name(op.getPosition());
   printer.line("const int64_t " + printer.name(op.getResult()) + " = " + text + ";");
@@ -139,6 +158,31 @@ void codegen::spell(rt::ForOp op, Printer &printer, function_ref<void(Block &)> 
   printer.close();
 }
 
+/// The turns of this rank's stage, in the order of the schedule.
+void codegen::spell(rt::StagesOp op, Printer &printer, function_ref<void(Block &)> body) {
+  const auto m = static_cast<int>(op.getMesh());
+  const auto micro = static_cast<int64_t>(op.getCount()), chunks = static_cast<int64_t>(op.getChunks());
+  const std::string schedule(runtime::stageOrderNamed(op.getSchedule())->function); // rt-prove-messages knows it
+  printer.open("for (const Turn &turn : " + schedule + "(r.coordinate(" + std::to_string(m) + "), " +
+               countOf(op, op.getOver(), dist::meshOf(op).sizeOf(m), printer) + ", " +
+               countOf(op, op.getAxis(), micro, printer) + (chunks > 1 ? ", " + std::to_string(chunks) : "") + ")) {");
+  const auto passes = rt::blocksOf(op);
+  const char *members[] = {"micro", "slot", "chunk", "buffer"};
+  std::string numbers; // that a pass reads
+  for (BlockArgument number : op.getForward().getArguments())
+    if (llvm::any_of(passes, [&](Block *pass) { return !pass->getArgument(number.getArgNumber()).use_empty(); }))
+      numbers += (numbers.empty() ? "" : ", ") + printer.name(number) + " = turn." + members[number.getArgNumber()];
+  if (!numbers.empty())
+    printer.line("const int64_t " + numbers + ";");
+  const char *conditions[] = {"if (turn.pass == Turn::Forward) {", "else if (turn.pass == Turn::Backward) {", "else {"};
+  for (auto [i, pass] : llvm::enumerate(passes)) {
+    printer.open(i > 0 && i + 1 == passes.size() ? "else {" : conditions[i]);
+    body(*pass);
+    printer.close();
+  }
+  printer.close();
+}
+
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<rt::CollectiveOp, rt::SendOp, rt::ReceiveOp, rt::AtOp, rt::TicketsOp, rt::WaitOp>(
@@ -147,6 +191,7 @@ void codegen::spell(Operation *op, Printer &printer) {
       .Case<rt::ReportOp>([&](auto report) { printer.target().report(report, printer); })
       .Case<rt::ProgressOp>([&](auto progress) { printer.target().progress(progress, printer); })
       .Case<rt::FusedOp>([&](auto nest) { printer.target().nest(nest, printer); })
-      .Case<rt::ForOp>([&](auto loop) { codegen::spell(loop, printer, [&](Block &body) { printer.block(body); }); })
+      .Case<rt::ForOp, rt::StagesOp>(
+          [&](auto loop) { codegen::spell(loop, printer, [&](Block &body) { printer.block(body); }); })
       .Default([&](Operation *kernel) { printer.target().kernel(kernel, printer); });
 }

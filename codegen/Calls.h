@@ -10,6 +10,7 @@ namespace echelon::codegen {
 void spell(mlir::Operation *op, Printer &printer);
 /// The head of a loop, what `body` writes of its block, and the end.
 void spell(rt::ForOp loop, Printer &printer, llvm::function_ref<void(mlir::Block &)> body);
+void spell(rt::StagesOp stages, Printer &printer, llvm::function_ref<void(mlir::Block &)> body);
 void spell(rt::OffsetOp offset, Printer &printer);
 
 } // namespace echelon::codegen

@@ -1,7 +1,6 @@
 #include "codegen/Functions.h"
 #include "codegen/Calls.h"
 #include "ir/dist/State.h"
-#include "runtime/program/Turns.h"
 #include "llvm/ADT/StringExtras.h"
 #include <functional>
 
@@ -98,7 +97,11 @@ private:
       } else if (isa<rt::WaitOp>(op)) {
         step.operation(op);
       } else if (auto stages = dyn_cast<rt::StagesOp>(op)) {
-        turns(stages, positions);
+        spell(stages, step, [&](Block &turn) {
+          SmallVector<Value> inside(positions);
+          llvm::append_range(inside, turn.getArguments());
+          calls(turn, inside);
+        });
       } else if (loop && !loop.getBody().front().empty()) {
         SmallVector<Value> inside(positions);
         inside.push_back(loop.position());
@@ -106,33 +109,6 @@ private:
       }
     }
     flush();
-  }
-
-  /// The stage's turns, in the order of the schedule.
-  void turns(rt::StagesOp stages, ArrayRef<Value> positions) {
-    const std::string schedule(runtime::stageOrderNamed(stages.getSchedule())->function); // rt-prove-messages knows it
-    ValueRange names = stages.getForward().getArguments();
-    const std::string micro = nameOf(names[0]), slot = nameOf(names[1]);
-    auto counted = [&](StringRef name, int64_t size) {
-      return step.size(ech::Axis{StringAttr::get(stages.getContext(), "@" + name), size});
-    };
-    const auto m = static_cast<int64_t>(stages.getMesh());
-    step.open("for (const Turn &turn : " + schedule + "(r.coordinate(" + std::to_string(m) + "), " +
-              counted(stages.getOver(), dist::meshOf(stages).sizeOf(int(m))) + ", " +
-              counted(stages.getAxis(), static_cast<int64_t>(stages.getCount())) + ")) {");
-    step.line("const int64_t " + micro + " = turn.micro, " + slot + " = " + micro + " % " +
-              std::to_string(stages.getSlots()) + ";");
-    const char *conditions[] = {"if (turn.pass == Turn::Forward) {", "else if (turn.pass == Turn::Backward) {",
-                                "else {"};
-    const auto blocks = rt::blocksOf(stages);
-    for (auto [i, block] : llvm::enumerate(blocks)) {
-      SmallVector<Value> inside(positions);
-      llvm::append_range(inside, block->getArguments());
-      step.open(i > 0 && i + 1 == blocks.size() ? "else {" : conditions[i]);
-      calls(*block, inside);
-      step.close();
-    }
-    step.close();
   }
 
   void function(StringRef name, ArrayRef<Operation *> ops, ArrayRef<Value> positions) {

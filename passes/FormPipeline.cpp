@@ -10,6 +10,7 @@
 #include "passes/Phase.h"
 #include "passes/layout/Clauses.h"
 #include "passes/pipeline/Prepare.h"
+#include "runtime/program/Turns.h"
 #include "llvm/ADT/SetVector.h"
 #include <map>
 
@@ -50,6 +51,8 @@ private:
   ech::RepeatOp part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept);
   DictionaryAttr turnsOf(Part part);
   std::string whyOf(ech::RepeatOp loop) const;
+  /// Of the iterations of each stage.
+  int64_t chunks() const { return meshOf(pass).mapOf(stages.meshAxis(), stages.forward().getAxis()).chunks; }
 
   ech::RepeatOp pass;
   const Stages &stages;
@@ -206,8 +209,11 @@ void Former::cut() {
     parts[partOf(&op)].push_back(&op);
     partOfOp[&op] = partOf(&op);
   }
-  if (parts.size() == 1)
+  if (parts.size() == 1) {
+    if (DictionaryAttr turns = turnsOf(Part::Forward); turns && chunks() > 1)
+      pass->setAttr(kTurns, turns);
     return;
+  }
   std::map<Part, llvm::SetVector<Value>> kept; // what later parts read, by the part that makes it
   for (Operation &op : pass.block()->without_terminator())
     for (Value result : op.getResults())
@@ -234,13 +240,15 @@ void Former::cut() {
 DictionaryAttr Former::turnsOf(Part part) {
   if (schedule == "gpipe")
     return {};
-  const int64_t ranks = meshOf(pass).sizeOf(stages.meshAxis());
+  const int64_t ranks = meshOf(pass).sizeOf(stages.meshAxis()), micro = std::max<int64_t>(1, int64_t(pass.getCount()));
+  const runtime::StageOrder *known = runtime::stageOrderNamed(schedule); // as the resolver says
+  const runtime::StageOrder::Places places = known->places(ranks, micro, chunks());
   const char *name = part == Part::Forward ? "forward" : part == Part::Backward ? "backward" : "weights";
-  return builder.getDictionaryAttr(
-      {builder.getNamedAttr("part", builder.getStringAttr(name)),
-       builder.getNamedAttr("schedule", builder.getStringAttr(schedule)),
-       builder.getNamedAttr("over", builder.getStringAttr(over)),
-       builder.getNamedAttr("slots", builder.getI64IntegerAttr(std::min(ranks, int64_t(pass.getCount()))))});
+  return builder.getDictionaryAttr({builder.getNamedAttr("part", builder.getStringAttr(name)),
+                                    builder.getNamedAttr("schedule", builder.getStringAttr(schedule)),
+                                    builder.getNamedAttr("over", builder.getStringAttr(over)),
+                                    builder.getNamedAttr("slots", builder.getI64IntegerAttr(places.slots)),
+                                    builder.getNamedAttr("buffers", builder.getI64IntegerAttr(places.buffers))});
 }
 
 /// A loop of some operations of the pass, which move there. It stacks up `kept`, and takes slices of `stacks` for the

@@ -95,19 +95,32 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
     return success(all);
   }
 
+  /// Of two ranks in a ring each is before and behind the other: what goes one way is told from what goes the other way
+  /// by a group of its own.
+  static bool isOtherWayRound(Operation *op) {
+    auto goesBack = [](auto message, int64_t back) {
+      return message.getAround() && message.getRanks() == 2 && int64_t(message.getStep()) == back;
+    };
+    if (auto send = dyn_cast<rt::SendOp>(op))
+      return goesBack(send, -1);
+    auto receive = dyn_cast<rt::ReceiveOp>(op);
+    return receive && goesBack(receive, 1);
+  }
+
   void numberGroups(ModuleOp module) {
     Builder builder(module.getContext());
-    SmallVector<Attribute> groups;
+    SmallVector<std::pair<Attribute, bool>> groups;
     module.walk([&](Operation *op) {
       if (!isa<rt::CollectiveOp, rt::SendOp, rt::ReceiveOp>(op))
         return;
-      Attribute key = op->getAttr("mesh");
+      const std::pair<Attribute, bool> key(op->getAttr("mesh"), isOtherWayRound(op));
       auto at = llvm::find(groups, key);
       op->setAttr(rt::kGroup, builder.getI64IntegerAttr(at - groups.begin()));
       if (at == groups.end())
         groups.push_back(key);
     });
-    module->setAttr(rt::kGroups, builder.getArrayAttr(groups));
+    module->setAttr(rt::kGroups,
+                    builder.getArrayAttr(llvm::map_to_vector(groups, [](const auto &group) { return group.first; })));
   }
 };
 } // namespace

@@ -170,16 +170,16 @@ void Namer::name(Operation &op) {
   }
 }
 
-/// The micro batch and its slot have the same names in both regions.
+/// The numbers of a turn have the same names in all passes.
 void Namer::nameTurns(rt::StagesOp stages) {
   Functions functions;
   stages.walk([&](Operation *inner) { functions.insert(rt::functionOf(inner)); });
   const auto before = taken;
   SmallVector<Attribute> names;
-  for (StringRef wanted : {stages.getAxis(), StringRef("slot")}) {
-    std::string name = wanted == "slot"
-                           ? uniqueName(wanted, [&](StringRef name) { return isTaken(name, functions); })
-                           : shortestName(wanted, [&](StringRef name) { return isTaken(name, functions); });
+  for (StringRef wanted : {stages.getAxis(), StringRef("slot"), StringRef("chunk"), StringRef("buffer")}) {
+    std::string name = wanted == stages.getAxis()
+                           ? shortestName(wanted, [&](StringRef name) { return isTaken(name, functions); })
+                           : uniqueName(wanted, [&](StringRef name) { return isTaken(name, functions); });
     names.push_back(b.getStringAttr(name));
     take(name, functions);
   }

@@ -140,6 +140,7 @@ void TrainResolver::split(const SplitClause &c) {
   const Method *zigzag = nullptr, *padding = nullptr;
   std::set<std::string> seen;
   const Method *schedule = nullptr;
+  int64_t chunksOfStage = 1;
   for (const Method &m : c.with) {
     if (!oneOf(m.name, {"padding", "zigzag", "ring", "gpipe", "1f1b", "interleaved", "zero_bubble"},
                "way of splitting"))
@@ -152,17 +153,16 @@ void TrainResolver::split(const SplitClause &c) {
     Arguments args(m.name.text, m.range, m.arguments,
                    chunks ? std::vector<std::string>{"chunks"} : std::vector<std::string>(), diagnostics);
     if (chunks && args.require("chunks"))
-      args.whole("chunks", atLeast(2));
+      chunksOfStage = args.whole("chunks", atLeast(2)).value_or(1);
     if (m.name.text == "padding")
       padding = &m;
     else if (m.name.text == "zigzag")
       zigzag = &m;
-    else if (m.name.text == "gpipe" || m.name.text == "1f1b" || m.name.text == "zero_bubble")
-      schedule = &m;
+    else if (m.name.text == "ring")
+      layoutNotBuilt(m.range, "split with ring",
+                     "leave `with` out; heads may be split instead, as in split head over cp");
     else
-      layoutNotBuilt(m.range, "split with " + m.name.text,
-                     m.name.text == "ring" ? "leave `with` out; heads may be split instead, as in split head over cp"
-                                           : "1f1b, gpipe and zero_bubble are");
+      schedule = &m;
   }
   if (zigzag && padding)
     error(Code::E0409, zigzag->range,
@@ -176,6 +176,7 @@ void TrainResolver::split(const SplitClause &c) {
   for (MeshAxisSettings *axis : over)
     if (schedule) {
       axis->schedule = schedule->name.text;
+      axis->chunks = chunksOfStage;
       axis->scheduleRange = schedule->range;
     }
   if (c.parts == SplitClause::Given)
@@ -374,6 +375,20 @@ static void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, in
                       "cannot split " + stages->axis + " = " + std::to_string(size->second) + " over " + mesh.name +
                           " = " + std::to_string(mesh.size) + "; stages have equally many iterations: use " +
                           mesh.name + " = " + std::to_string(below));
+    return;
+  }
+  if (mesh.size == 1)
+    mesh.chunks = 1;
+  if (size != sizes.end() && size->second % (mesh.size * mesh.chunks) != 0) {
+    const int64_t each = size->second / mesh.size;
+    int64_t fewer = mesh.chunks;
+    while (each % fewer != 0)
+      --fewer;
+    diagnostics.error(Code::E0312, mesh.scheduleRange,
+                      "cannot divide " + stages->axis + " = " + std::to_string(size->second) + " into " +
+                          std::to_string(mesh.chunks) + " chunks for each of " + mesh.name + " = " +
+                          std::to_string(mesh.size) + " stages; chunks have equally many iterations: use " +
+                          (fewer > 1 ? "interleaved(" + std::to_string(fewer) + ")" : "1f1b"));
   }
 }
 

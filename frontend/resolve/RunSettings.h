@@ -22,6 +22,7 @@ struct MeshAxisSettings {
   std::vector<Entry> list;
   std::map<std::string, SourceRange> stored; // of "optimizer", "gradients", "params" what is cut over it, by which line
   std::string schedule;      // of a pipeline: "gpipe", "1f1b"; empty where no axis of a repeat is split over it
+  int64_t chunks = 1;        // of iterations that each stage has
   SourceRange scheduleRange; // `with 1f1b`; not valid where the line does not say it
   SourceRange range;
 };

@@ -54,7 +54,10 @@ inline constexpr llvm::StringLiteral kLines = "dist.lines";
 /// In which order the stages of a pipeline work, by the mesh axis that splits the repeat: {pp = "1f1b"}.
 inline constexpr llvm::StringLiteral kSchedules = "dist.schedules";
 /// On the loops of a pipeline whose passes come in the turns of a schedule, one behind the other, by what they are of a
-/// micro batch: {part = "backward", schedule = "1f1b", over = "pp", slots = 2}, of how many a stage keeps something.
+/// micro batch: {part = "backward", schedule = "1f1b", over = "pp", slots = 2, buffers = 1}, of how many a stage keeps
+/// something, and from how many buffers it sends. A stage whose iterations are in several chunks (`cyclic 2`) takes a
+/// turn for each: dist.at and the ends of the row are those of the first chunk and the last one, and what is split over
+/// the stages is, in a turn, of one chunk.
 inline constexpr llvm::StringLiteral kTurns = "dist.turns";
 /// Ranks of a machine, in order; without: all.
 inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";

@@ -365,7 +365,8 @@ def Dist_YieldOp : Dist_Op<"yield", [Pure, Terminator, HasParent<"AtOp">]> {
 def Dist_AtOp : Dist_Op<"at", [SingleBlock, RecursiveMemoryEffects]> {
   let summary = "what one stage does alone: that on the first coordinate of a mesh axis, or on the last";
   let description = [{
-    `stage` is first or last. Elsewhere there are no results: they are read on the same stage, or handed on by a
+    `stage` is first or last; where a stage has several chunks of iterations, it is what comes before the first chunk of
+    all, or behind the last one. Elsewhere there are no results: they are read on the same stage, or handed on by a
     dist.receive; where a result is `sum` over the mesh axis, other coordinates add nothing.
   }];
   let arguments = (ins StrAttr:$stage, StrAttr:$over);
@@ -380,7 +381,10 @@ def Dist_AtOp : Dist_Op<"at", [SingleBlock, RecursiveMemoryEffects]> {
 }
 def Dist_ReceiveOp : Dist_Op<"receive", [AllTypesMatch<["value", "result"]>]> {
   let summary = "what the stage beside this one has sent; at the end of the row, the operand";
-  let description = [{`from` is previous or next. The operand is there on the first stage, or on the last one, alone.}];
+  let description = [{
+    `from` is previous or next. The operand is there on the first stage, or on the last one, alone. With several chunks of
+    iterations on each stage the row goes round: behind a chunk of the last stage comes the next chunk of the first one.
+  }];
   let arguments = (ins Dist_Tensor:$value, StrAttr:$from, StrAttr:$over, StrAttr:$why);
   let results = (outs Dist_Tensor:$result);
   let assemblyFormat = "$value `from` $from `over` $over `why` $why attr-dict `:` type($value)";

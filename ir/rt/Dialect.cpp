@@ -211,7 +211,7 @@ void ForOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int
 }
 
 void StagesOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int64_t count, StringRef schedule,
-                     int64_t mesh, StringRef over, int64_t slots) {
+                     int64_t mesh, StringRef over, int64_t slots, int64_t chunks, int64_t parts) {
   Properties &properties = state.getOrAddProperties<Properties>();
   properties.axis = builder.getStringAttr(axis);
   properties.count = builder.getI64IntegerAttr(count);
@@ -219,13 +219,14 @@ void StagesOp::build(OpBuilder &builder, OperationState &state, StringRef axis, 
   properties.mesh = builder.getI64IntegerAttr(mesh);
   properties.over = builder.getStringAttr(over);
   properties.slots = builder.getI64IntegerAttr(slots);
-  for (int i = 0; i < 3; ++i) { // forward, backward, weights: the micro batch and its slot
+  properties.chunks = builder.getI64IntegerAttr(chunks);
+  for (int64_t i = 0; i < 3; ++i) { // forward, backward, weights: the micro batch, its slot, the chunk, the buffer
     Region *region = state.addRegion();
-    if (i == 2 && schedule != "zero_bubble")
+    if (i >= parts)
       continue;
     Block &block = region->emplaceBlock();
-    block.addArgument(builder.getIndexType(), state.location);
-    block.addArgument(builder.getIndexType(), state.location);
+    for (int64_t argument = 0; argument < (chunks > 1 ? 4 : 2); ++argument)
+      block.addArgument(builder.getIndexType(), state.location);
   }
 }
 
@@ -238,10 +239,17 @@ SmallVector<Block *, 2> echelon::rt::blocksOf(Operation *op) {
   return blocks;
 }
 int64_t echelon::rt::timesOf(Operation *op) {
-  if (auto loop = dyn_cast<ForOp>(op))
-    return static_cast<int64_t>(loop.getCount());
-  auto stages = dyn_cast<StagesOp>(op);
-  return stages ? static_cast<int64_t>(stages.getCount()) : 1;
+  int64_t times = 1;
+  bool isOfOneChunk = false;
+  for (Operation *around = op->getParentOp(); around; around = around->getParentOp()) {
+    if (auto loop = dyn_cast<ForOp>(around))
+      times *= std::max<int64_t>(static_cast<int64_t>(loop.getCount()), 1);
+    else if (auto at = dyn_cast<AtOp>(around))
+      isOfOneChunk |= at.getTurn() && !at.getExcept();
+    else if (auto stages = dyn_cast<StagesOp>(around))
+      times *= static_cast<int64_t>(isOfOneChunk ? stages.getCount() : stages.getCount() * stages.getChunks());
+  }
+  return times;
 }
 std::optional<echelon::ech::Axis> echelon::rt::passesOf(Operation *op) {
   if (auto loop = dyn_cast<ForOp>(op); loop && loop.getTime())
@@ -249,6 +257,12 @@ std::optional<echelon::ech::Axis> echelon::rt::passesOf(Operation *op) {
   if (auto stages = dyn_cast<StagesOp>(op))
     return ech::Axis{stages.getAxisAttr(), static_cast<int64_t>(stages.getCount())};
   return std::nullopt;
+}
+
+LogicalResult AtOp::verify() {
+  if (bool(getTurn()) != getChunk().has_value())
+    return emitOpError() << "names a chunk of those that turns have";
+  return success();
 }
 
 LogicalResult ViewOp::verify() {

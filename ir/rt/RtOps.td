@@ -156,10 +156,15 @@ def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects]>
 
 def Rt_AtOp : Rt_Op<"at", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "what the ranks at one coordinate of a mesh axis do alone, or all others";
-  let description = [{`rt.at 0 of 1 "pp" { … }`: the first stage along mesh axis 1; with `except`, all but that.}];
-  let arguments = (ins I64Attr:$coordinate, I64Attr:$mesh, StrAttr:$axis, UnitAttr:$except);
+  let description = [{
+    `rt.at 0 of 1 "pp" { … }`: the first stage along mesh axis 1; with `except`, all but that. `in %chunk = 2`: in the
+    turns of that chunk of its iterations alone.
+  }];
+  let arguments = (ins I64Attr:$coordinate, I64Attr:$mesh, StrAttr:$axis, UnitAttr:$except, Optional<Index>:$turn,
+                       OptionalAttr<I64Attr>:$chunk);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "(`except` $except^)? $coordinate `of` $mesh $axis $body attr-dict";
+  let assemblyFormat = "(`except` $except^)? $coordinate `of` $mesh $axis (`in` $turn^ `=` $chunk)? $body attr-dict";
+  let hasVerifier = 1;
 }
 
 def Rt_StagesOp : Rt_Op<"stages", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
@@ -167,18 +172,23 @@ def Rt_StagesOp : Rt_Op<"stages", [SingleBlock, NoTerminator, RecursiveMemoryEff
   let description = [{
     `rt.stages "micro" = 8 by "1f1b" of 1 "pp" slots 4 forward { ^bb0(%m: index, %slot: index): … } backward { … }`:
     the coordinate along mesh axis 1 runs the regions in the order of the schedule (runtime/program/Turns.h), each once
-    a micro batch. What a later pass reads of an earlier one of its micro batch is kept in its slot. `weights`: the part
-    of the backward pass that no other stage waits for, where the schedule has turns of its own for it.
+    a micro batch. What a later pass reads of an earlier one of its micro batch is kept in its slot. `chunks 2`: once a
+    micro batch for each of two chunks of its iterations, whose number is the third argument; the fourth is that of
+    the buffer from which it sends. An evaluation has no `backward`. `weights`: the part of the backward pass that no other stage waits for, where the schedule has turns of
+    its own for it.
   }];
-  let arguments = (ins StrAttr:$axis, I64Attr:$count, StrAttr:$schedule, I64Attr:$mesh, StrAttr:$over, I64Attr:$slots);
-  let regions = (region SizedRegion<1>:$forward, SizedRegion<1>:$backward, MaxSizedRegion<1>:$weights);
+  let arguments = (ins StrAttr:$axis, I64Attr:$count, StrAttr:$schedule, I64Attr:$mesh, StrAttr:$over, I64Attr:$slots,
+                       DefaultValuedAttr<I64Attr, "1">:$chunks);
+  let regions = (region SizedRegion<1>:$forward, MaxSizedRegion<1>:$backward, MaxSizedRegion<1>:$weights);
   let assemblyFormat = [{
-    $axis `=` $count `by` $schedule `of` $mesh $over `slots` $slots `forward` $forward `backward` $backward
-    (`weights` $weights^)? attr-dict
+    $axis `=` $count `by` $schedule `of` $mesh $over (`chunks` $chunks^)? `slots` $slots `forward` $forward
+    (`backward` $backward^)? (`weights` $weights^)? attr-dict
   }];
   let skipDefaultBuilders = 1;
+  /// `parts`: of forward, backward, weights.
   let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "::llvm::StringRef":$schedule,
-                                 "int64_t":$mesh, "::llvm::StringRef":$over, "int64_t":$slots)>];
+                                 "int64_t":$mesh, "::llvm::StringRef":$over, "int64_t":$slots, "int64_t":$chunks,
+                                 "int64_t":$parts)>];
 }
 
 def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
@@ -192,19 +202,22 @@ def Rt_ReportOp : Rt_Op<"report", [DeclareOpInterfaceMethods<Touches, ["reads", 
 // Numbers
 //===------------------------------------------------------------------------------------------------------------===//
 
-def Rt_OffsetOp : Rt_Op<"offset", [Pure]> {
+def Rt_OffsetOp : Rt_Op<"offset", [Pure, AttrSizedOperandSegments]> {
   let summary = "where this rank's piece begins: sum of mesh coordinates times factors";
   let description = [{
     `of`: the axis that is cut, with its size on one rank, by whose name a program gives the factors. `at`: a position
-    in the piece, where the sum is that in the whole axis. `table`: instead of factors, one number for each of these
+    in the piece, where the sum is that in the whole axis; `in %chunk * 12`: a further term, of the chunk of a stage's
+    iterations that a turn does. `table`: instead of factors, one number for each of these
     coordinates, of mesh axes of these sizes, the last fastest.
   }];
   let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus,
                        OptionalAttr<Rt_Size>:$of, OptionalAttr<DenseI64ArrayAttr>:$table,
-                       OptionalAttr<DenseI64ArrayAttr>:$sizes, Optional<Index>:$position);
+                       OptionalAttr<DenseI64ArrayAttr>:$sizes, Optional<Index>:$position, Optional<Index>:$turn,
+                       OptionalAttr<I64Attr>:$perChunk);
   let results = (outs Index:$result);
   let assemblyFormat = [{
-    $mesh `times` $factors (`plus` $plus^)? (`of` $of^)? (`table` $table^ `over` $sizes)? (`at` $position^)? attr-dict
+    $mesh `times` $factors (`plus` $plus^)? (`of` $of^)? (`table` $table^ `over` $sizes)? (`at` $position^)?
+    (`in` $turn^ `*` $perChunk)? attr-dict
   }];
 }
 def Rt_Number : I32EnumAttr<"Number", "what a run provides", [
@@ -275,26 +288,28 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
     int64_t messageBytes();
   }];
 }
-class Rt_Neighbor<string mnemonic, string whom, string more = "">
-    : Rt_Op<mnemonic, [DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
-                       DeclareOpInterfaceMethods<Costed, ["cost"]>,
-                       DeclareOpInterfaceMethods<Communicates, ["messageAt", "readsCoordinates", "toWaitFor"]>]> {
+class Rt_Neighbor<string mnemonic, string whom, string more = "", list<Trait> traits = []>
+    : Rt_Op<mnemonic,
+            !listconcat([DeclareOpInterfaceMethods<Touches, ["reads", "writes"]>,
+                         DeclareOpInterfaceMethods<Costed, ["cost"]>,
+                         DeclareOpInterfaceMethods<Communicates, ["messageAt", "readsCoordinates", "toWaitFor"]>],
+                        traits)> {
   let description = [{
     Between two ranks that differ by one in a mesh axis alone. `step` is 1 where the other one is the next, -1 where it is
-    the one before. Messages arrive in the order in which they are sent.
+    the one before; `around`: behind the last one comes the first. Messages arrive in the order in which they are sent.
   }];
-  let assemblyFormat = "$buffer `"# whom #"` $step `over` $mesh `ranks` $ranks $axis `why` $why "# more #
+  let assemblyFormat = "$buffer `"# whom #"` $step (`around` $around^)? `over` $mesh `ranks` $ranks $axis `why` $why "# more #
                        "attr-dict `:` type($buffer)";
 }
-def Rt_SendOp : Rt_Neighbor<"send", "to", "(`keeps` $tickets^)? "> {
+def Rt_SendOp : Rt_Neighbor<"send", "to", "(`keeps` $tickets^ (`[` $position^ `]`)?)? ", [AttrSizedOperandSegments]> {
   let summary = "a buffer to the neighbor along a mesh axis; with tickets it is started only, and rt.wait ends it";
   let arguments = (ins Rt_Buffer:$buffer, I64Attr:$step, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis,
-                       StrAttr:$why, Optional<Rt_Ticket>:$tickets);
+                       StrAttr:$why, UnitAttr:$around, Optional<Rt_Ticket>:$tickets, Optional<Index>:$position);
 }
 def Rt_ReceiveOp : Rt_Neighbor<"receive", "from"> {
   let summary = "a buffer from the neighbor along a mesh axis";
   let arguments = (ins Rt_Buffer:$buffer, I64Attr:$step, DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis,
-                       StrAttr:$why);
+                       StrAttr:$why, UnitAttr:$around);
 }
 
 def Rt_ProgressOp : Rt_Op<"progress"> {
@@ -307,9 +322,10 @@ def Rt_ProgressOp : Rt_Op<"progress"> {
   let assemblyFormat = "(`looks` $looks^)? attr-dict";
 }
 def Rt_WaitOp : Rt_Op<"wait", [DeclareOpInterfaceMethods<Costed, ["cost"]>]> {
-  let summary = "returns when a started collective is done, or those of all iterations are";
-  let arguments = (ins Rt_Ticket:$ticket);
-  let assemblyFormat = "$ticket attr-dict";
+  let summary = "returns when a started message is done, or those of all iterations are; of several kept, one";
+  let arguments = (ins Rt_Ticket:$ticket, Optional<Index>:$position);
+  let assemblyFormat = "$ticket (`[` $position^ `]`)? attr-dict";
+  let builders = [OpBuilder<(ins "::mlir::Value":$ticket), [{ build($_builder, $_state, ticket, ::mlir::Value()); }]>];
 }
 
 //===------------------------------------------------------------------------------------------------------------===//

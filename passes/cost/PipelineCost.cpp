@@ -13,13 +13,28 @@ using runtime::Turn;
 
 namespace {
 
+/// Of which stage and chunk a turn waits for the same pass on its micro batch; nothing: it begins with the batch, or
+/// with what the stage itself has.
+std::optional<std::pair<int64_t, int64_t>> waitsFor(Turn turn, int64_t stage, const PipelineCost &cost) {
+  const int64_t step = turn.pass == Turn::Forward ? -1 : 1, beside = stage + step;
+  if (turn.pass == Turn::Weights)
+    return std::nullopt;
+  if (beside >= 0 && beside < cost.stages)
+    return std::pair(beside, turn.chunk);
+  const int64_t chunk = turn.chunk + step; // behind the last stage the first one goes on with the next chunk
+  if (chunk < 0 || chunk >= cost.chunks)
+    return std::nullopt;
+  return std::pair((beside + cost.stages) % cost.stages, chunk);
+}
+
 /// Each stage in its order, as soon as what a pass needs has come; messages take no time.
 void simulate(PipelineCost &cost, const runtime::StageOrder &schedule) {
   const bool hasWeights = schedule.turns == runtime::zero_bubble;
   std::vector<std::vector<Turn>> turns;
   for (int64_t stage = 0; stage < cost.stages; ++stage)
-    turns.push_back(schedule.turns(stage, cost.stages, cost.micro));
-  std::map<std::tuple<Turn::Pass, int64_t, int64_t>, size_t> ends; // of a pass of a stage on a micro batch
+    turns.push_back(schedule.turns(stage, cost.stages, cost.micro, cost.chunks));
+  std::map<std::tuple<Turn::Pass, int64_t, int64_t, int64_t>, size_t>
+      ends; // of a pass of a stage's chunk on a micro batch
   std::vector<size_t> next(turns.size());
   cost.rows.resize(turns.size());
   auto lengthOf = [&](Turn turn) { return turn.pass == Turn::Backward && !hasWeights ? 2u : 1u; };
@@ -34,15 +49,15 @@ void simulate(PipelineCost &cost, const runtime::StageOrder &schedule) {
     for (int64_t stage = 0; stage < cost.stages; ++stage)
       while (next[stage] < turns[stage].size()) {
         const Turn turn = turns[stage][next[stage]];
-        const int64_t from = stage + (turn.pass == Turn::Forward ? -1 : 1);
-        auto come = turn.pass == Turn::Weights ? ends.end() : ends.find({turn.pass, from, turn.micro});
-        if (turn.pass != Turn::Weights && from >= 0 && from < cost.stages && come == ends.end())
+        const auto from = waitsFor(turn, stage, cost);
+        auto come = from ? ends.find({turn.pass, from->first, from->second, turn.micro}) : ends.end();
+        if (from && come == ends.end())
           break;
         std::string &row = cost.rows[stage];
         if (come != ends.end() && come->second > row.size())
           row.append(come->second - row.size(), '.');
         row.append(lengthOf(turn), letterOf(turn));
-        ends[{turn.pass, stage, turn.micro}] = row.size();
+        ends[{turn.pass, stage, turn.chunk, turn.micro}] = row.size();
         ++next[stage];
         moved = true;
       }
@@ -74,6 +89,7 @@ std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
     cost.axis = cast<StringAttr>(mesh.getAxes()[m].list[0]).str();
     cost.schedule = cast<StringAttr>(each.getValue()).str();
     cost.stages = mesh.sizeOf(m);
+    cost.chunks = mesh.mapOf(m, cost.axis).chunks;
     if (auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches))
       cost.micro = micro.getInt();
     train.walk([&](rt::ForOp loop) {
@@ -92,9 +108,12 @@ std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
 std::string PipelineCost::text() const {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "pipeline over " << over << "\n  " << stages << " stages with " << iterations << " of " << axis << " each, "
-     << micro << (micro == 1 ? " micro batch" : " micro batches") << ", " << schedule << ": a stage waits "
-     << llvm::format("%.3g", 100 * bubble) << " % of the time that it works, if all stages take equally long\n";
+  os << "pipeline over " << over << "\n  " << stages << " stages with ";
+  if (chunks > 1)
+    os << chunks << " chunks of ";
+  os << iterations << " of " << axis << " each, " << micro << (micro == 1 ? " micro batch" : " micro batches") << ", "
+     << schedule << ": a stage waits " << llvm::format("%.3g", 100 * bubble)
+     << " % of the time that it works, if all stages take equally long\n";
   constexpr size_t kLongest = 100, kMost = 16; // what fits on a screen
   if (rows.size() > kMost || rows[0].size() > kLongest)
     return text;

@@ -8,8 +8,8 @@
 namespace echelon {
 
 struct PipelineCost {
-  std::string over, axis, schedule;              ///< "pp", "layer", "1f1b"
-  int64_t stages = 1, iterations = 1, micro = 1; ///< iterations: of each stage
+  std::string over, axis, schedule;                          ///< "pp", "layer", "1f1b"
+  int64_t stages = 1, chunks = 1, iterations = 1, micro = 1; ///< iterations: of each chunk of a stage
   /// What a stage does in each unit of time: 0, 1, … a forward pass, a, b, … a backward one, A, B, … gradients of
   /// weights apart, '.' nothing. A forward pass takes one unit, a backward one two, or where weights are apart one and
   /// one.

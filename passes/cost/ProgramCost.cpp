@@ -40,8 +40,7 @@ static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messa
   auto add = [&](Operation *op, MessageCost message) {
     message.place = ech::sourcePlace(op->getLoc());
     message.phase = phaseOf(op).str();
-    for (Operation *around = op->getParentOp(); around; around = around->getParentOp())
-      message.count *= rt::timesOf(around);
+    message.count *= rt::timesOf(op);
     for (MessageCost &known : messages)
       if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
           known.reason == message.reason && known.place == message.place && known.phase == message.phase) {

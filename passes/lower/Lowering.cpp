@@ -82,8 +82,9 @@ Value Lowering::offset(const Terms &terms, int64_t plus, const Twine &name) {
     b.setInsertionPointToStart(&function.getBody().front());
     auto place = NameLoc::get(b.getStringAttr(name));
     auto listed = [&](ArrayRef<int64_t> list) { return list.empty() ? DenseI64ArrayAttr() : this->list(list); };
-    known = rt::OffsetOp::create(b, place, b.getIndexType(), terms.mesh, terms.factors, table.empty() ? plus : 0,
-                                 terms.of, listed(table), listed(sizes), Value());
+    known = rt::OffsetOp::create(b, place, b.getIndexType(), list(terms.mesh), list(terms.factors),
+                                 b.getI64IntegerAttr(table.empty() ? plus : 0), terms.of, listed(table), listed(sizes),
+                                 Value(), Value(), IntegerAttr());
   }
   return known;
 }
@@ -295,9 +296,28 @@ Value Lowering::resultAs(Value v, ArrayRef<Axis> order) {
   return own;
 }
 
+Tensor Lowering::ofTurn(Tensor local, Tensor type) const {
+  if (!isInChunks(type))
+    return local;
+  SmallVector<Axis> axes(local.getAxes());
+  for (Axis &axis : axes)
+    if (axis.name == chunks.axis)
+      axis.size /= chunks.count;
+  return Tensor::get(local.getContext(), axes, local.getElement());
+}
+
+Value Lowering::chunkOf(Value buffer, Tensor type, Location loc) {
+  if (!isInChunks(type) || !chunks.turn)
+    return buffer;
+  const int64_t all = dist::localSize(type, chunks.axis, mesh), size = all / chunks.count;
+  if (rt::buffer(buffer).sizeOf(chunks.axis) != all)
+    return buffer; // made in this turn
+  return range(buffer, chunks.axis, 0, size, loc, chunks.turn, size);
+}
+
 Value Lowering::read(Value v) {
   if (Value known = buffers.lookup(v))
-    return known;
+    return chunks.axis ? chunkOf(known, ech::tensor(v), v.getLoc()) : known;
   // free values are computed where they are first needed as a whole
   if (Operation *op = v.getDefiningOp(); op && succeeded(lower(op)))
     if (Value known = buffers.lookup(v))

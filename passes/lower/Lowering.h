@@ -42,7 +42,7 @@ public:
 
   //===- types and places -------------------------------------------------------------------------------------------//
   Tensor local(Value v) { return local(ech::tensor(v)); }
-  Tensor local(Tensor type) { return mesh && type.getState() ? dist::localType(type, mesh) : type; }
+  Tensor local(Tensor type) { return mesh && type.getState() ? ofTurn(dist::localType(type, mesh), type) : type; }
   Buffer bufferType(Value v) { return Buffer::dense(local(v).getAxes(), local(v).getElement()); }
   /// A number that follows from mesh coordinates: a sum of factors times these, or a table of it.
   struct Terms {
@@ -108,6 +108,8 @@ public:
   /// Whether an operation is a sum of two of which one was added to the other, or both to where the sum goes, as they
   /// were computed: then it is done.
   bool isAddedUp(Operation *op);
+  /// Of a buffer for all chunks of a stage, the one of this turn.
+  Value chunkOf(Value buffer, Tensor type, Location loc);
   /// Says that a value is what a buffer holds.
   void bind(Value v, Value buffer) { buffers[v] = buffer; }
   /// Part of a buffer, or other axes for it.
@@ -174,7 +176,16 @@ public:
     int64_t count;
     bool time;
   };
-  rt::StagesOp turns;               ///< the stages of a pipeline that are being lowered; null outside
+  rt::StagesOp turns; ///< the stages of a pipeline that are being lowered; null outside
+  /// Of a stage's iterations those that its turns do, where it has several chunks of them. What a turn makes along
+  /// their axis is of one chunk; of what is there for all, a turn sees its own.
+  struct Chunks {
+    mlir::StringAttr axis; ///< null: there is one
+    int64_t count = 1, buffers = 1;
+    Value turn;   ///< which one
+    Value buffer; ///< in which of several buffers a turn leaves what it sends
+  };
+  Chunks chunks;
   llvm::SmallVector<Value> sends;   ///< tickets of what this region of theirs sends
   llvm::SmallVector<Loop> loopAxes; ///< enclosing repeats, outermost first
   /// What remains to be done when a started message is waited for, by its token.
@@ -197,6 +208,11 @@ private:
   Destination destinationInWhole(Value v, dist::AllGatherOp gather);
   /// Of a value that is only there to be one of two terms.
   Destination destinationOfTerm(Value v);
+  /// Whether a stage has a part of these positions, several chunks of them.
+  bool isInChunks(Tensor type) const {
+    return chunks.axis && type.has(chunks.axis) && !dist::over(type, chunks.axis, mesh).empty();
+  }
+  Tensor ofTurn(Tensor local, Tensor type) const;
   llvm::StringMap<Rule> rules;
   Value runsOf(Value x, llvm::StringRef axis, llvm::ArrayRef<dist::Divider> dividers, Location loc);
   Terms termsOf(Tensor type, llvm::StringRef axis);

@@ -128,10 +128,12 @@ LogicalResult lowerReport(Lowering &l, ech::ReportOp op) {
   return success();
 }
 
-/// How many of a repeat's iterations a rank does: of those that stages of a pipeline divide, its own.
+/// How many of a repeat's iterations a rank does in a row: of those that stages of a pipeline divide, its own, or those
+/// of a turn.
 int64_t ownCount(Lowering &l, ech::RepeatOp op) {
   const int stages = dist::stagesOf(l.mesh, op.getAxis());
-  return static_cast<int64_t>(op.getCount()) / (stages < 0 ? 1 : l.mesh.sizeOf(stages));
+  const int64_t chunks = l.chunks.axis == op.getAxisAttr() ? l.chunks.count : 1;
+  return static_cast<int64_t>(op.getCount()) / (stages < 0 ? 1 : l.mesh.sizeOf(stages) * chunks);
 }
 
 /// The position of an iteration among all, of one among the rank's own.
@@ -142,12 +144,25 @@ Value positionInAll(Lowering &l, ech::RepeatOp op, Value position) {
   const int64_t count = ownCount(l, op);
   auto size = rt::SizeAttr::get(l.b.getContext(), Axis{op.getAxisAttr(), count});
   auto name = NameLoc::get(l.b.getStringAttr("at_" + op.getAxis()), op.getLoc());
-  return rt::OffsetOp::create(l.b, name, l.b.getIndexType(), ArrayRef<int64_t>(stages), ArrayRef<int64_t>(count), 0,
-                              size, DenseI64ArrayAttr(), DenseI64ArrayAttr(), position);
+  Value turn = l.chunks.axis == op.getAxisAttr() ? l.chunks.turn : Value();
+  return rt::OffsetOp::create(l.b, name, l.b.getIndexType(), l.list(stages), l.list(count), l.b.getI64IntegerAttr(0),
+                              size, DenseI64ArrayAttr(), DenseI64ArrayAttr(), position, turn,
+                              turn ? l.b.getI64IntegerAttr(count * l.mesh.sizeOf(stages)) : IntegerAttr());
+}
+
+/// The chunks of iterations that the turns of a pipeline do.
+Lowering::Chunks chunksOf(Lowering &l, DictionaryAttr turns) {
+  const int m = l.mesh.index(turns.getAs<StringAttr>("over").getValue());
+  const auto axis = cast<StringAttr>(l.mesh.getAxes()[m].list[0]);
+  const int64_t count = l.mesh.mapOf(m, axis).chunks;
+  return count > 1 ? Lowering::Chunks{axis, count, turns.getAs<IntegerAttr>("buffers").getInt(), {}, {}}
+                   : Lowering::Chunks();
 }
 
 /// The axis of memory in which a stage keeps what it needs of a micro batch again.
 constexpr StringLiteral kSlot = "@slot"; // no axis of a model is called so
+/// The axis of the buffers in which turns leave what they send.
+constexpr StringLiteral kBuffer = "@buffer";
 
 /// Where a repeat's results go, and with it the values that its body yields.
 struct Places {
@@ -216,14 +231,16 @@ Value carriedPlace(Lowering &l, ech::RepeatOp op, unsigned i) {
 LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value position) {
   ech::YieldOp yield = op.yield();
   Location loc = yield.getLoc();
+  const auto firstSum = unsigned(yield.getCarried().size() + yield.getStacked().size());
   for (auto [i, v] : llvm::enumerate(yield.getStacked())) {
     Destination destination = l.destinations.lookup(&yield->getOpOperand(yield.getCarried().size() + i));
     if (destination.buffer && !l.added.contains(v) && !isa<BlockArgument>(v))
       l.copy(destination.buffer, l.read(v), v.getLoc(), destination.adds);
   }
   for (auto [i, v] : llvm::enumerate(yield.getSummed()))
-    if (Destination destination = places.sums[i]; !(l.added.contains(v) && l.buffers.lookup(v) == destination.buffer))
-      l.copy(destination.buffer, l.read(v), v.getLoc(), true);
+    if (Value sum = l.destinations.lookup(&yield->getOpOperand(firstSum + i)).buffer;
+        !(l.added.contains(v) && l.buffers.lookup(v) == sum))
+      l.copy(sum, l.read(v), v.getLoc(), true);
   // a carried value that is another one's place is taken before that is overwritten
   SmallVector<Value> sources;
   for (auto [i, v] : llvm::enumerate(yield.getCarried())) {
@@ -268,7 +285,9 @@ void placeResults(Lowering &l, ech::RepeatOp op, Places &places) {
   }
   for (auto [i, stack] : llvm::enumerate(op.getStacks())) {
     if (auto turns = op->getAttrOfType<DictionaryAttr>(dist::kTurns)) { // a place for each slot
+      l.chunks = chunksOf(l, turns);
       Buffer all = l.bufferType(stack);
+      l.chunks = {};
       SmallVector<Axis> axes(all.getAxes());
       axes.front() = {l.b.getStringAttr(kSlot), turns.getAs<IntegerAttr>("slots").getInt()};
       Value slots = l.alloc(axes, all.getElement(), l.locOf(stack));
@@ -323,8 +342,8 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position, 
     if (isa<BlockArgument>(v)) // kept as it comes in
       l.copy(destination.buffer, l.read(v), v.getLoc(), destination.adds);
   }
-  for (Destination place : places.sums)
-    l.destinations[&yield->getOpOperand(next++)] = {place.buffer, true};
+  for (auto [place, v] : llvm::zip(places.sums, yield.getSummed()))
+    l.destinations[&yield->getOpOperand(next++)] = {l.chunkOf(place.buffer, ech::tensor(v), v.getLoc()), true};
 }
 
 /// A free value that was first read in a block is made there; who reads it outside of the block makes it again.
@@ -368,30 +387,44 @@ LogicalResult lowerIterations(Lowering &l, ech::RepeatOp op, Places &places, Blo
   return success();
 }
 
+/// What is under way when all turns are over is waited for.
+void waitBehind(Lowering &l, Value tickets) {
+  OpBuilder behind(l.turns->getContext());
+  behind.setInsertionPointAfter(l.turns);
+  setPhase(rt::WaitOp::create(behind, tickets.getLoc(), tickets), "update");
+}
+
 /// A message that is under way from one turn to the next is waited for before the next one of its kind is made, and
 /// when all turns are over.
 void waitForSends(Lowering &l, Block &region) {
   for (Value tickets : l.sends) {
     OpBuilder begin = OpBuilder::atBlockBegin(&region);
     copyPhase(tickets.getDefiningOp(), rt::WaitOp::create(begin, tickets.getLoc(), tickets));
-    OpBuilder behind(l.turns->getContext());
-    behind.setInsertionPointAfter(l.turns);
-    setPhase(rt::WaitOp::create(behind, tickets.getLoc(), tickets), "update");
+    waitBehind(l, tickets);
   }
   l.sends.clear();
 }
 
+/// The later loops of a pass through stages.
+SmallVector<ech::RepeatOp> laterLoops(ech::RepeatOp loop) {
+  SmallVector<ech::RepeatOp> later;
+  for (Operation *next = loop->getNextNode(); next; next = next->getNextNode())
+    if (auto turns = next->getAttrOfType<DictionaryAttr>(dist::kTurns)) {
+      if (turns.getAs<StringAttr>("part").getValue() == "forward")
+        break; // of the next pass
+      later.push_back(cast<ech::RepeatOp>(next));
+    }
+  return later;
+}
+
 /// What the later loops of a pipeline read comes before the first one: they all run in its turns.
-LogicalResult lowerForLater(Lowering &l, ech::RepeatOp first) {
+LogicalResult lowerForLater(Lowering &l, ech::RepeatOp first, ArrayRef<ech::RepeatOp> later) {
   SmallVector<Value> open;
   llvm::SmallPtrSet<Operation *, 4> loops{first};
-  for (Operation *next = first->getNextNode(); next; next = next->getNextNode())
-    if (next->hasAttr(dist::kTurns)) {
-      if (next->getAttrOfType<DictionaryAttr>(dist::kTurns).getAs<StringAttr>("part") == "forward")
-        break; // of the next pass
-      loops.insert(next);
-      next->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
-    }
+  for (ech::RepeatOp loop : later) {
+    loops.insert(loop);
+    loop->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+  }
   llvm::SetVector<Operation *> needed;
   while (!open.empty()) {
     Operation *def = open.pop_back_val().getDefiningOp();
@@ -410,41 +443,81 @@ LogicalResult lowerForLater(Lowering &l, ech::RepeatOp first) {
   return success();
 }
 
+/// The rt.stages whose first region is the loop.
+rt::StagesOp makeStages(Lowering &l, ech::RepeatOp op, DictionaryAttr turns, int64_t micro, int64_t parts) {
+  const StringRef over = turns.getAs<StringAttr>("over").getValue();
+  return rt::StagesOp::create(l.b, op.getLoc(), op.getAxis(), micro, turns.getAs<StringAttr>("schedule").getValue(),
+                              l.mesh.index(over), over, turns.getAs<IntegerAttr>("slots").getInt(),
+                              chunksOf(l, turns).count, parts);
+}
+
+/// What a loop does in its turns; `position`: of the micro batch.
+LogicalResult lowerTurn(Lowering &l, ech::RepeatOp op, DictionaryAttr turns, Places &places, Block &turn,
+                        Value position) {
+  if (turn.getNumArguments() > 2) {
+    l.chunks = chunksOf(l, turns);
+    l.chunks.turn = turn.getArgument(2);
+    l.chunks.buffer = turn.getArgument(3);
+  }
+  const LogicalResult lowered = lowerIterations(l, op, places, turn, position, turn.getArgument(1));
+  if (succeeded(lowered))
+    waitForSends(l, turn);
+  l.chunks = {};
+  return lowered;
+}
+
 /// The loops of a pipeline, one after the other: the regions of one rt.stages.
 LogicalResult lowerTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
   OpBuilder::InsertionGuard guard(l.b);
   const StringRef part = turns.getAs<StringAttr>("part").getValue();
+  const SmallVector<ech::RepeatOp> later = laterLoops(op);
   Places places;
   if (part != "forward")
     l.b.setInsertionPoint(l.turns);
-  else if (failed(lowerForLater(l, op)))
+  else if (failed(lowerForLater(l, op, later)))
     return failure();
   placeResults(l, op, places);
-  if (part == "forward") {
-    const StringRef over = turns.getAs<StringAttr>("over").getValue();
-    l.turns = rt::StagesOp::create(l.b, op.getLoc(), op.getAxis(), op.getCount(),
-                                   turns.getAs<StringAttr>("schedule").getValue(), l.mesh.index(over), over,
-                                   turns.getAs<IntegerAttr>("slots").getInt());
-  }
-  Region &region = part == "forward"    ? l.turns.getForward()
-                   : part == "backward" ? l.turns.getBackward()
-                                        : l.turns.getWeights();
-  if (failed(lowerIterations(l, op, places, region.front(), region.getArgument(0), region.getArgument(1))))
-    return failure();
-  waitForSends(l, region.front());
-  const bool isLast = &region == &l.turns.getWeights() || (part == "backward" && l.turns.getWeights().empty());
-  if (isLast)
+  if (part == "forward")
+    l.turns = makeStages(l, op, turns, static_cast<int64_t>(op.getCount()), int64_t(later.size()) + 1);
+  Block &turn = (part == "forward"    ? l.turns.getForward()
+                 : part == "backward" ? l.turns.getBackward()
+                                      : l.turns.getWeights())
+                    .front();
+  const LogicalResult lowered = lowerTurn(l, op, turns, places, turn, turn.getArgument(0));
+  if (later.empty())
     l.turns = {};
-  return success();
+  return lowered;
+}
+
+/// A loop that runs until data end takes the turns of one micro batch after the other: nothing else is to be done while
+/// a message is under way.
+LogicalResult lowerOpenTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
+  OpBuilder::InsertionGuard guard(l.b);
+  Places places;
+  placeResults(l, op, places);
+  auto loop = rt::ForOp::create(l.b, op.getLoc(), op.getAxis(), op.getCount(), op.getReverse(), op.getTime());
+  l.b.setInsertionPointToStart(&loop.getBody().front());
+  auto stages = makeStages(l, op, turns, /*micro=*/1, /*parts=*/1);
+  return lowerTurn(l, op, turns, places, stages.getForward().front(), loop.position());
 }
 
 LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
   if (auto turns = op->getAttrOfType<DictionaryAttr>(dist::kTurns))
-    return lowerTurns(l, op, turns);
+    return op.getCount() == 0 ? lowerOpenTurns(l, op, turns) : lowerTurns(l, op, turns);
   Places places;
   placeResults(l, op, places);
   auto loop = rt::ForOp::create(l.b, op.getLoc(), op.getAxis(), ownCount(l, op), op.getReverse(), op.getTime());
   return lowerIterations(l, op, places, loop.getBody().front(), loop.position(), loop.position());
+}
+
+/// What the ranks on the first stage do, or those on the last; with `except` all others. Of a stage's chunks the first
+/// begins and the last ends.
+rt::AtOp atEnd(Lowering &l, Operation *op, StringRef over, bool isFirst, bool except) {
+  const int64_t m = l.mesh.index(over);
+  auto at = rt::AtOp::create(l.b, op->getLoc(), isFirst ? 0 : l.mesh.sizeOf(m) - 1, m, over, except, l.chunks.turn,
+                             l.chunks.turn ? l.b.getI64IntegerAttr(isFirst ? 0 : l.chunks.count - 1) : IntegerAttr());
+  at.getBody().emplaceBlock();
+  return at;
 }
 
 /// A result lies where it is wanted, or in a place of its own, on all ranks: others read there what a dist.receive
@@ -460,9 +533,7 @@ LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
     if (isShare && !places.back().adds)
       l.fill(places.back().buffer, 0, op.getLoc());
   }
-  auto at = rt::AtOp::create(l.b, op.getLoc(), op.getStage() == "first" ? 0 : l.mesh.sizeOf(m) - 1, m, op.getOver(),
-                             /*except=*/false);
-  at.getBody().emplaceBlock();
+  rt::AtOp at = atEnd(l, op, op.getOver(), op.getStage() == "first", /*except=*/false);
   OpBuilder::InsertionGuard guard(l.b);
   l.b.setInsertionPointToStart(&at.getBody().front());
   for (auto [i, place] : llvm::enumerate(places))
@@ -481,24 +552,17 @@ LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
   return success();
 }
 
-/// What the ranks on the first stage do, or those on the last; with `except` all others.
-rt::AtOp atEnd(Lowering &l, Operation *op, StringRef over, bool isFirst, bool except) {
-  const int64_t m = l.mesh.index(over);
-  auto at = rt::AtOp::create(l.b, op->getLoc(), isFirst ? 0 : l.mesh.sizeOf(m) - 1, m, over, except);
-  at.getBody().emplaceBlock();
-  return at;
-}
-
 /// Done by all ranks but those at one end of the stages.
 template <typename Message, typename... More>
-void toNeighbor(Lowering &l, Operation *op, Value buffer, StringRef over, StringRef toward, StringRef why,
-                More... more) {
+Message toNeighbor(Lowering &l, Operation *op, Value buffer, StringRef over, StringRef toward, StringRef why,
+                   More... more) {
   const int64_t m = l.mesh.index(over);
   const bool isNext = toward == "next";
   OpBuilder inside = OpBuilder::atBlockBegin(&atEnd(l, op, over, !isNext, /*except=*/true).getBody().front());
   auto message = Message::create(inside, op->getLoc(), buffer, isNext ? 1 : -1, ArrayRef<int64_t>(m), l.mesh.sizeOf(m),
-                                 over, why, more...);
+                                 over, why, /*around=*/bool(l.chunks.turn), more...);
   copyPhase(op, message);
+  return message;
 }
 
 LogicalResult lowerReceive(Lowering &l, dist::ReceiveOp op) {
@@ -523,21 +587,44 @@ LogicalResult lowerReceive(Lowering &l, dist::ReceiveOp op) {
 
 LogicalResult lowerSend(Lowering &l, dist::SendOp op) {
   Value buffer = l.read(op.getValue());
+  const int64_t buffers = l.chunks.axis ? l.chunks.buffers : 1;
   if (!rt::buffer(buffer).isDense()) {
     Value dense = l.alloc(l.bufferType(op.getValue()), op.getLoc());
     l.copy(dense, buffer, op.getLoc());
     buffer = dense;
   }
-  Value tickets;
-  if (l.turns) { // it goes on while the stage does something else, and what it takes stays until then
-    OpBuilder before(l.turns);
-    tickets = rt::TicketsOp::create(before, op.getLoc(), rt::TicketType::get(l.b.getContext()), 1);
-    copyPhase(op, tickets.getDefiningOp());
-    l.sends.push_back(tickets);
-    if (auto alloc = rt::allocOf(buffer); l.turns->isAncestor(alloc))
-      alloc->moveBefore(l.turns);
+  if (!l.turns) {
+    toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), Value(), Value());
+    return success();
   }
-  toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), tickets);
+  // it goes on while the stage does something else, and what it takes stays until then
+  OpBuilder before(l.turns);
+  Value tickets = rt::TicketsOp::create(before, op.getLoc(), rt::TicketType::get(l.b.getContext()), buffers);
+  copyPhase(op, tickets.getDefiningOp());
+  if (buffers == 1) {
+    l.sends.push_back(tickets);
+    if (auto alloc = rt::allocOf(buffer); alloc && l.turns->isAncestor(alloc))
+      alloc->moveBefore(l.turns);
+    toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), tickets, Value());
+    return success();
+  }
+  // More than one is under way: it goes from several buffers in turn.
+  SmallVector<Axis> axes(rt::buffer(buffer).getAxes());
+  axes.insert(axes.begin(), {l.b.getStringAttr(kBuffer), buffers});
+  OpBuilder::InsertionGuard guard(l.b);
+  const auto here = l.b.saveInsertionPoint();
+  l.b.setInsertionPoint(l.turns);
+  Value all = l.alloc(axes, rt::buffer(buffer).getElement(), op.getLoc());
+  l.b.restoreInsertionPoint(here);
+  Value own = l.slice(all, kBuffer, 0, op.getLoc(), l.chunks.buffer);
+  auto send = toNeighbor<rt::SendOp>(l, op, own, op.getOver(), op.getTo(), op.getWhy(), tickets, l.chunks.buffer);
+  l.b.setInsertionPoint(send);
+  rt::WaitOp::create(l.b, op.getLoc(), tickets, l.chunks.buffer);
+  l.copy(own, buffer, op.getLoc());
+  for (Operation &made : *send->getBlock())
+    if (!made.hasAttr(ech::kPhase))
+      copyPhase(op, &made);
+  waitBehind(l, tickets);
   return success();
 }
 } // namespace

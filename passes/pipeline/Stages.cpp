@@ -98,6 +98,6 @@ void Stages::place() {
     else if (afterForward.contains(&op))
       places[&op] = Place::Last;
     else
-      places[&op] = isShareOfStage(&op, mesh.nameOf(stages)) ? Place::All : placeByReaders(&op);
+      places[&op] = isShareOfStage(&op, mesh.nameOf(stages)) ? Place::First : placeByReaders(&op);
   }
 }

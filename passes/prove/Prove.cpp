@@ -145,9 +145,7 @@ Verdict Module::function(rt::FunctionOp function, const Programs &programs, cons
   proof.parties = static_cast<int64_t>(programs.of.size());
   Proof::Function did{function.getSymName().str()};
   function.walk([&](rt::Communicates op) {
-    int64_t times = 1;
-    for (Operation *around = op->getParentOp(); around; around = around->getParentOp())
-      times *= std::max<int64_t>(rt::timesOf(around), 1);
+    const int64_t times = rt::timesOf(op);
     did.messages += times;
     did.started += op.isStarted() ? times : 0;
   });

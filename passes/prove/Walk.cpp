@@ -2,6 +2,8 @@
 #include "mlir/IR/SymbolTable.h"
 #include "runtime/program/Turns.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <array>
+#include <set>
 
 using namespace mlir;
 using namespace echelon;
@@ -45,8 +47,8 @@ bool Walk::isFollowed(rt::ForOp loop) {
 /// The first message under way of those from the start `before` on; null: there is none.
 const Start *Walk::startedSince(size_t before) const {
   size_t first = program.starts.size();
-  for (const auto &[ticket, starts] : underWay)
-    for (int start : starts)
+  for (const auto &[ticket, kept] : underWay)
+    for (const auto &[at, start] : kept)
       if (static_cast<size_t>(start) >= before)
         first = std::min(first, static_cast<size_t>(start));
   return first < program.starts.size() ? &program.starts[first] : nullptr;
@@ -75,7 +77,9 @@ Verdict Walk::loop(rt::ForOp loop, bool touches) {
   return std::nullopt;
 }
 
-/// The turns of this rank's stage, as the program takes them.
+/// The turns of this rank's stage, as the program takes them. Where one touches memory is linear in its micro batch and
+/// slot, which no two have that are in use; what is under way then follows from the turns before it. So touches are
+/// followed once for each row of such turns, messages always.
 Verdict Walk::stages(rt::StagesOp stages, bool touches) {
   const auto mesh = static_cast<int64_t>(stages.getMesh()), micro = static_cast<int64_t>(stages.getCount());
   const int64_t stage = parties.coordinates(party)[mesh];
@@ -83,11 +87,32 @@ Verdict Walk::stages(rt::StagesOp stages, bool touches) {
   if (!schedule)
     return Refusal{stages, "rt.stages has an order that no program knows, " + stages.getSchedule().str(), {}};
   Region *regions[] = {&stages.getForward(), &stages.getBackward(), &stages.getWeights()};
-  for (const runtime::Turn &turn : schedule->turns(stage, parties.sizeOf(mesh), micro)) {
+  const auto chunks = static_cast<int64_t>(stages.getChunks());
+  std::set<std::pair<int64_t, int64_t>> begun;
+  constexpr size_t kRow = 4; // a message is waited for before the next one from its buffer
+  std::vector<std::array<int64_t, 3>> row;
+  std::set<std::vector<std::array<int64_t, 3>>> rows;
+  for (const runtime::Turn &turn : schedule->turns(stage, parties.sizeOf(mesh), micro, chunks)) {
+    if (turn.pass == runtime::Turn::Forward)
+      begun.insert({turn.micro, turn.chunk});
+    else if (!begun.count({turn.micro, turn.chunk}))
+      return Refusal{stages,
+                     stages.getSchedule().str() + " goes back through micro batch " + std::to_string(turn.micro) +
+                         " before it has gone forward",
+                     {}};
+    if (regions[turn.pass]->empty())
+      continue; // an evaluation has forward passes alone
+    if (turn.slot >= static_cast<int64_t>(stages.getSlots()) && !stages.getBackward().empty())
+      return Refusal{stages, "rt.stages has fewer slots than " + stages.getSchedule().str() + " takes", {}};
     Block &body = regions[turn.pass]->front();
-    positions[body.getArgument(0)] = turn.micro;
-    positions[body.getArgument(1)] = turn.micro % static_cast<int64_t>(stages.getSlots());
-    if (Verdict refused = block(body, touches))
+    const int64_t numbers[] = {turn.micro, turn.slot, turn.chunk, turn.buffer};
+    for (auto [argument, number] : llvm::zip(body.getArguments(), numbers)) // of one chunk the first two
+      positions[argument] = number;
+    row.push_back({turn.pass, turn.chunk, turn.buffer});
+    if (row.size() > kRow * size_t(chunks))
+      row.erase(row.begin());
+    const bool isNew = rows.insert(row).second;
+    if (Verdict refused = block(body, touches && isNew))
       return refused;
   }
   return std::nullopt;
@@ -95,7 +120,8 @@ Verdict Walk::stages(rt::StagesOp stages, bool touches) {
 
 Verdict Walk::operation(Operation &op, bool touches) {
   if (auto at = dyn_cast<rt::AtOp>(op)) {
-    const bool isThere = parties.coordinates(party)[at.getMesh()] == static_cast<int64_t>(at.getCoordinate());
+    const bool isThere = parties.coordinates(party)[at.getMesh()] == static_cast<int64_t>(at.getCoordinate()) &&
+                         (!at.getTurn() || positions.lookup(at.getTurn()) == static_cast<int64_t>(*at.getChunk()));
     return isThere == at.getExcept() ? std::nullopt : block(at.getBody().front(), touches);
   }
   if (auto stages = dyn_cast<rt::StagesOp>(op))
@@ -134,6 +160,20 @@ void Walk::touch(Operation &op) {
     program.instructions.push_back(std::move(made));
 }
 
+/// Behind which of all chunks, in the order in which a micro batch goes through them, a message of stages goes; nothing
+/// where a stage has one.
+std::optional<int64_t> Walk::edgeOf(Operation *op) const {
+  auto stages = op->getParentOfType<rt::StagesOp>();
+  if (!stages || stages.getChunks() == 1 || !isa<rt::SendOp, rt::ReceiveOp>(op))
+    return std::nullopt;
+  const auto mesh = static_cast<int64_t>(stages.getMesh());
+  Block *turn = op->getBlock();
+  while (turn->getParentOp() != stages)
+    turn = turn->getParentOp()->getBlock();
+  const bool isBefore = op->getAttrOfType<IntegerAttr>("step").getInt() < 0;
+  return positions.lookup(turn->getArgument(2)) * parties.sizeOf(mesh) + parties.coordinates(party)[mesh] - isBefore;
+}
+
 Verdict Walk::start(rt::Communicates op, bool touches) {
   std::optional<rt::Message> message = op.messageAt(parties.coordinates(party));
   if (!message)
@@ -143,6 +183,8 @@ Verdict Walk::start(rt::Communicates op, bool touches) {
   made.op = op;
   for (Value position : op.toldApartBy())
     made.label.push_back(positions.lookup(position));
+  if (std::optional<int64_t> edge = edgeOf(op))
+    made.label.push_back(*edge);
   std::optional<int> channel = parties.channelOf(*message, party, channels);
   if (!channel)
     return Refusal{
@@ -161,8 +203,10 @@ Verdict Walk::start(rt::Communicates op, bool touches) {
   addRange(message->in, begin.reads);
   addRange(message->out, begin.writes);
   program.instructions.push_back(std::move(begin));
+  auto send = dyn_cast<rt::SendOp>(op.getOperation());
+  const int64_t at = send && send.getPosition() ? positions.lookup(send.getPosition()) : -1;
   if (op.isStarted())
-    underWay[op.toWaitFor()].push_back(index);
+    underWay[op.toWaitFor()].push_back({at, index});
   else
     program.instructions.push_back({Instruction::Wait, op, index, {}, {}});
   return std::nullopt;
@@ -170,9 +214,13 @@ Verdict Walk::start(rt::Communicates op, bool touches) {
 
 Verdict Walk::wait(rt::WaitOp op) {
   // Where a rank takes no part in a message, there is nothing to wait for.
-  for (int start : underWay[op.getTicket()])
-    program.instructions.push_back({Instruction::Wait, op, start, {}, {}});
-  underWay.erase(op.getTicket());
+  auto &kept = underWay[op.getTicket()];
+  llvm::erase_if(kept, [&](const auto &each) {
+    if (op.getPosition() && positions.lookup(op.getPosition()) != each.first)
+      return false;
+    program.instructions.push_back({Instruction::Wait, op, each.second, {}, {}});
+    return true;
+  });
   return std::nullopt;
 }
 

@@ -24,6 +24,7 @@ private:
   Verdict operation(mlir::Operation &op, bool touches);
   Verdict start(rt::Communicates op, bool touches);
   Verdict wait(rt::WaitOp op);
+  std::optional<int64_t> edgeOf(mlir::Operation *op) const;
   /// Whether messages of all iterations are followed.
   bool isFollowed(rt::ForOp loop);
   const Start *startedSince(size_t before) const;
@@ -34,9 +35,10 @@ private:
   const Parties &parties;
   const int party;
   Channels &channels;
-  llvm::DenseMap<mlir::Value, int64_t> positions;         // of loops
-  llvm::DenseMap<mlir::Value, std::vector<int>> underWay; // starts, by what is waited for
-  llvm::DenseMap<mlir::Operation *, bool> followed;       // loops
+  llvm::DenseMap<mlir::Value, int64_t> positions; // of loops
+  /// Starts, by what is waited for, and by the place where that is kept; -1: it has one.
+  llvm::DenseMap<mlir::Value, std::vector<std::pair<int64_t, int>>> underWay;
+  llvm::DenseMap<mlir::Operation *, bool> followed; // loops
 };
 
 } // namespace echelon::prove

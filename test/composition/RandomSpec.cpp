@@ -250,7 +250,12 @@ std::vector<std::string> RandomSpec::modelAxes() const {
 void RandomSpec::drawStages(Random &random) {
   if (clause("sync") || clause("compress") || (clause("recompute") && clause("recompute")->name == "recompute every"))
     return; // a pipeline does not go with these
-  std::vector<std::pair<MeshLine *, std::string>> choices;
+  struct Choice {
+    MeshLine *line;
+    std::string axis;
+    int64_t iterations;
+  };
+  std::vector<Choice> choices;
   std::istringstream lines(text());
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
@@ -259,13 +264,16 @@ void RandomSpec::drawStages(Random &random) {
     if (line.rfind("  repeat ", 0) == 0 && words >> word >> axis >> equal >> size)
       for (MeshLine &stages : mesh)
         if (size % stages.size == 0)
-          choices.push_back({&stages, axis});
+          choices.push_back({&stages, axis, size});
   }
   if (choices.empty())
     return;
-  auto &[line, axis] = choices[below(random, choices.size())];
+  const Choice &choice = choices[below(random, choices.size())];
   static const char *ways[] = {"", " 1f1b", " gpipe", " zero_bubble"};
-  line->list = {axis + ways[below(random, std::size(ways))]};
+  std::string way = ways[below(random, std::size(ways))];
+  if (choice.iterations % (2 * choice.line->size) == 0 && below(random, 2))
+    way = " interleaved(2)";
+  choice.line->list = {choice.axis + way};
 }
 
 /// From this attempt on a mesh axis splits one axis at most, which seldom is refused.

@@ -118,7 +118,9 @@ SmallVector<Value> CollectiveOp::writes() { return {getOut()}; }
 namespace {
 /// The message of a rank with its neighbor along a mesh axis.
 template <typename Op> Message messageWithNeighbor(Op op, ArrayRef<int64_t> coordinates, bool isSend) {
-  const int64_t mesh = op.getMesh().front(), own = coordinates[mesh], other = own + static_cast<int64_t>(op.getStep());
+  const int64_t mesh = op.getMesh().front(), own = coordinates[mesh], ranks = static_cast<int64_t>(op.getRanks());
+  const int64_t beside = own + static_cast<int64_t>(op.getStep());
+  const int64_t other = op.getAround() ? (beside + ranks) % ranks : beside;
   Message message;
   message.side = isSend ? Message::Side::Sender : Message::Side::Receiver;
   message.kind = isSend ? "send" : "receive";

@@ -250,7 +250,8 @@ struct Ranks {
     if (stages < 0)
       return rank;
     Coordinates at = coordinates[rank];
-    at[stages] = position / (int64_t(op.getCount()) / mesh.sizeOf(stages));
+    const int64_t chunks = mesh.mapOf(stages, op.getAxis()).chunks, ranks = mesh.sizeOf(stages);
+    at[stages] = position / (int64_t(op.getCount()) / (ranks * chunks)) % ranks;
     return rankAt(at);
   }
   /// In a pipeline each rank does all iterations, with what the stages have; each has the stacks and sums of its own.
@@ -272,8 +273,8 @@ struct Ranks {
       for (auto [argument, source] : llvm::zip(op.sliceArguments(), op.getSlices())) {
         PerRank slice;
         for (int64_t r = 0; r < ranks(); ++r)
-          slice.push_back(picked(values[source][rankOfIteration(op, position, r)], ech::tensor(argument), op.getAxis(),
-                                 position));
+          slice.push_back(
+              picked(values[source][rankOfIteration(op, position, r)], ech::tensor(argument), op.getAxis(), position));
         values[argument] = std::move(slice);
       }
       run(*op.block());

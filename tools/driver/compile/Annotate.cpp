@@ -85,7 +85,9 @@ void Compilation::annotateLayout(mlir::Builder &b) {
         break;
       list.push_back(entry.axis);
       padded.push_back(entry.padded);
-      maps.push_back(entry.zigzag ? dist::OwnerMap::zigzag() : dist::OwnerMap());
+      maps.push_back(entry.zigzag      ? dist::OwnerMap::zigzag()
+                     : axis.chunks > 1 ? dist::OwnerMap::cyclic(axis.chunks)
+                                       : dist::OwnerMap());
       places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
     }
     axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded),
