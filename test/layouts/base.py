@@ -115,20 +115,24 @@ class Case:
         policy = self.of("recompute")
         return {"every": "every 2 layer", "keep": f"keep ({MODELS[self.model].keep})"}.get(policy, policy)
 
-    def spec(self, more=()):
-        """The text, with further lines of the train block."""
-        mesh, micro = self.mesh, self.micro
-        samples = micro
+    def spec(self, batch=0, more=()):
+        """The text; `batch`: its samples, 0: one for each rank and micro batch; with further lines of the train block."""
+        passes = self.micro
         for axis in ("pod", "dp", "ep"):
-            samples *= mesh.get(axis, 1)
-        lines = {"batch": f"batch {samples}" + (" in micro batches of 1" if micro > 1 else ""),
-                 "layout": f"layout {self.layout}"}
-        text = (HERE / f"{self.model}.ech").read_text()
-        for word, line in lines.items():
-            text, found = re.subn(rf"(?m)^  {word} .*", "  " + line, text)
-            assert found == 1, (self.model, word)
-        more = [*([f"recompute {self.recompute}"] if self.recompute else []), *more]
-        return text[:text.rindex("}")] + "".join(f"  {line}\n" for line in more) + "}\n"
+            passes *= self.mesh.get(axis, 1)
+        batch = batch or passes
+        said = f"{batch}" + (f" in micro batches of {batch // passes}" if self.micro > 1 else "")
+        return spec_of(self.model, said, self.layout,
+                       [*([f"recompute {self.recompute}"] if self.recompute else []), *more])
+
+
+def spec_of(model, batch, layout, more=()):
+    """The text of a model's spec with these two clauses and further lines of the train block."""
+    text = (HERE / f"{model}.ech").read_text()
+    for word, said in ("batch", batch), ("layout", layout):
+        text, found = re.subn(rf"(?m)^  {word} .*", f"  {word} {said}", text)
+        assert found == 1, (model, word)
+    return text[:text.rindex("}")] + "".join(f"  {line}\n" for line in more) + "}\n"
 
 
 def among(axes):
@@ -153,17 +157,17 @@ def make_data(folder):
 
 
 def environment(work):
-    """What Echelon is started with: programs are built in the quick way, and kept in the work folder."""
-    cache = work / "cache"
+    """What Echelon is started with: programs are built in the quick way, and kept in the work folder unless told."""
+    cache = pathlib.Path(os.environ.get("ECHELON_CACHE", work / "cache"))
     cache.mkdir(exist_ok=True)
     return {**os.environ, "CXX": str(HERE / "quick-c++"), "CXXFLAGS": "", "ECHELON_CACHE": str(cache), "NO_COLOR": "1"}
 
 
 def echelon(program, work, *arguments, folder=None):
-    """What it prints, and its exit code; no run takes longer than two minutes."""
+    """What it prints, and its exit code; no run takes longer than a quarter of an hour, on a machine as busy as it may be."""
     try:
         done = subprocess.run([program, *arguments], cwd=folder or work, env=environment(work), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=240)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=900)
     except subprocess.TimeoutExpired as late:
         return f"no end after {late.timeout:g} s", -1
     return done.stdout, done.returncode

@@ -42,17 +42,18 @@ def all_cases():
 
 
 def sample(cases):
-    """Greedily, what has something that those before have not."""
-    seen = set()
-    for case in cases:
-        families = [base.FAMILY_OF[each] for each in case.bases]
-        has = {*case.bases, *itertools.product([case.model], families), *itertools.combinations(families, 2)}
+    """Few cases that have all there is to have, each the one that has most of what is missing; and one of each refusal."""
+    def features(case):
         row = refusal(case)
-        if row:
-            has = {id(row)}
-        if len(case.bases) != 1 and not has <= seen:
-            seen |= has
-            yield case
+        families = [base.FAMILY_OF[each] for each in case.bases]
+        return {row[2]} if row else {*case.bases, *itertools.product([case.model], families),
+                                     *itertools.combinations(families, 2)}
+    has = {case: features(case) for case in cases}
+    missing = set().union(*has.values())
+    while missing:
+        best = max(cases, key=lambda case: len(has[case] & missing))
+        missing -= has[best]
+        yield best
 
 
 def attempt(echelon, work, number, case):
