@@ -52,7 +52,10 @@ LogicalResult Dependences::decide(Operation *op, bool nested) {
   if (batched(op->getOperands()) || batched(op->getResults())) {
     inside.insert(op);
     bool isExtreme = !nested && op->getNumResults() == 1 && extreme(op->getResult(0));
-    give(op->hasAttr(kLocal) ? Dependence::PerSample : isExtreme ? Dependence::AfterTotals : Dependence::PartialSum);
+    give(op->hasAttr(kLocal) ? Dependence::PerSample
+         : isExtreme         ? Dependence::AfterTotals
+         : isOfPass(op)      ? Dependence::PerSample
+                             : Dependence::PartialSum);
     if (!isExtreme && failed(checkAlongBatch(op)))
       return failure();
     for (Value operand : op->getOperands())
@@ -258,6 +261,9 @@ LogicalResult Dependences::refuse(Operation *op) {
                            << " each worker has a mini-batch of its own; "
                            << (isa<ech::NormalizeOp>(op) ? "`local = true` takes the statistics of the mini-batch"
                                                          : "leave the batch out of it, or sync every step");
+  if (time.passes == 1)
+    return op->emitError() << "E0313: this needs a sum over the samples that the stages of a pipeline have when all of "
+                              "them are through; leave the batch out of it, or do without stages";
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one"
                          << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");
@@ -273,13 +279,20 @@ bool Dependences::countsSamplesAgain(Operation *op) const {
                       [&](StringAttr axis) { return has(op->getResults(), axis) && !has(op->getOperands(), axis); });
 }
 
-LogicalResult Dependences::checkAlongBatch(Operation *op) {
-  StringRef batch = time.batchAxis;
+/// Whether it takes other samples, and not one by one or as a sum.
+bool Dependences::takesOtherSamples(Operation *op) const {
   auto rule = dyn_cast<AxisRule>(op);
-  const bool along = rule && !op->hasAttr(kLocal) && rule.division(batch) != Division::Freely;
-  if (along || (rule && rule.takesPositions(batch)))
-    return refuse(op);
-  return success();
+  return rule && ((!op->hasAttr(kLocal) && rule.division(time.batchAxis) != Division::Freely) ||
+                  rule.takesPositions(time.batchAxis));
+}
+
+/// Whether it takes other samples where one pass has all of them: without micro batches, in the stages of a pipeline.
+bool Dependences::isOfPass(Operation *op) const {
+  return time.passes == 1 && time.policy.empty() && takesOtherSamples(op);
+}
+
+LogicalResult Dependences::checkAlongBatch(Operation *op) {
+  return takesOtherSamples(op) && !isOfPass(op) ? refuse(op) : success();
 }
 
 /// What the argument of a loop is a slice of.

@@ -70,6 +70,8 @@ private:
   mlir::LogicalResult decideRepeat(ech::RepeatOp op, bool nested);
   mlir::LogicalResult decideAsOne(ech::RepeatOp op, bool nested, mlir::ArrayRef<mlir::Value> incoming);
   mlir::LogicalResult decideInside(ech::RepeatOp op);
+  bool takesOtherSamples(mlir::Operation *op) const;
+  bool isOfPass(mlir::Operation *op) const;
   mlir::LogicalResult checkAlongBatch(mlir::Operation *op);
   /// Whether an axis that counts a step's samples under another name begins here: evaluation has no such.
   bool countsSamplesAgain(mlir::Operation *op) const;

@@ -21,7 +21,6 @@ PIPELINES = base.FAMILIES["pipeline"]
 # What does not combine: a case that has a word of each tuple is refused with the code; and why.
 REFUSED = [
     ([PIPELINES, ("every",)], "E0601", "groups of layers that are computed again are not built for stages"),
-    ([PIPELINES, ("resnet",)], "E0313", "batch norm of stages needs all samples of the step at once"),
 ]
 TRIPLES = ("zero1", "zero3", "tp_seq", "1f1b", "zero_bubble", "cp", "zigzag", "ep", "full", "keep")
 
