@@ -38,7 +38,8 @@ class Model:
     micro: bool = True   # whether it takes micro batches
 
     def has(self, base):
-        return bool({"tp_seq": self.seq, "ep": self.expert}.get(base, self.context if FAMILY_OF[base] == "context" else "yes"))
+        splits = {"tp_seq": self.seq, "ep": self.expert, "cp": self.context, "zigzag": self.context}
+        return bool(splits.get(base, "what all have"))
 
 
 MODELS = {
@@ -116,7 +117,7 @@ class Case:
         return {"every": "every 2 layer", "keep": f"keep ({MODELS[self.model].keep})"}.get(policy, policy)
 
     def spec(self, batch=0, more=()):
-        """The text; `batch`: its samples, 0: one for each rank and micro batch; with further lines of the train block."""
+        """The text; `batch`: its samples, 0: one for each rank and micro batch; `more`: lines of the train block."""
         passes = self.micro
         for axis in ("pod", "dp", "ep"):
             passes *= self.mesh.get(axis, 1)
@@ -164,7 +165,7 @@ def environment(work):
 
 
 def echelon(program, work, *arguments, folder=None):
-    """What it prints, and its exit code; no run takes longer than a quarter of an hour, on a machine as busy as it may be."""
+    """What it prints, and its exit code; no run takes longer than a quarter of an hour, however busy the machine."""
     try:
         done = subprocess.run([program, *arguments], cwd=folder or work, env=environment(work), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=900)

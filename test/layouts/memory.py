@@ -3,9 +3,9 @@
     memory.py ECHELON
 
 What `plan` says, what the program's text says and what the program itself says at its end are one; ZeRO-1, -2, -3 on 4
-ranks hold a quarter of what each stores, and no more whole gradients or parameters at once than two layers have; a stage
-keeps what it needs again of at most min(micro batches, stages) micro batches, `gpipe` of all, and by the drawing of
-`plan` stage r under `1f1b` of at most min(micro batches, stages - r).
+ranks hold a quarter of what each stores, and no more whole gradients or parameters at once than two layers have; a
+stage keeps what it needs again of at most min(micro batches, stages) micro batches, `gpipe` of all, and by the drawing
+of `plan` stage r under `1f1b` of at most min(micro batches, stages - r).
 """
 import json
 import pathlib
@@ -70,7 +70,8 @@ class Memory:
             bytes = plan["memory_bytes"]
             for kind, least in ("optimizer", 1), ("gradients", 2), ("params", 3):
                 share = whole[kind] / RANKS if level >= least else whole[kind]
-                self.expect(abs(bytes[kind] / share - 1) < KNOWN, f"ZeRO-{level}: {kind} {bytes[kind]} of {whole[kind]}")
+                self.expect(abs(bytes[kind] / share - 1) < KNOWN,
+                            f"ZeRO-{level}: {kind} {bytes[kind]} of {whole[kind]}")
             state = (whole["params"] / (RANKS if level >= 3 else 1) + whole["optimizer"] / (RANKS if level >= 1 else 1))
             self.expect(abs(plan["arena_bytes"]["state"] / state - 1) < KNOWN,
                         f"ZeRO-{level}: state {plan['arena_bytes']['state']}, expected {state:.0f}")
@@ -99,7 +100,8 @@ class Memory:
                 kept -= turn.isalpha() and turn not in drawn[at + 1:]
                 most = max(most, kept)
             bound = min(micro, STAGES - int(stage))
-            self.expect(most == bound and kept == 0, f"1f1b, stage {stage}, {drawn}: keeps {most} of {micro}, at most {bound}")
+            self.expect(most == bound and kept == 0,
+                        f"1f1b, stage {stage}, {drawn}: keeps {most} of {micro}, at most {bound}")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Mistakes that training systems have let through, silently or late: here each is refused, or computes what one rank does.
+"""Mistakes that training systems have let through: here each is refused, or computes what one rank does.
 
     mistakes.py ECHELON [NAME…]
 
@@ -29,20 +29,22 @@ CASES = {
     # Of a norm's gamma and beta each rank of tp has seen its positions alone.
     "norms-of-parts": [
         ("gpt", "4 in micro batches of 2", "mesh(tp = 4) { split ff, vocab, seq over tp }", ""),
-        ("hard", "8 in micro batches of 2", "mesh(dp = 2, tp = 2) { split batch over dp; split head, ff, vocab, seq over tp }",
-         ""),
+        ("hard", "8 in micro batches of 2",
+         "mesh(dp = 2, tp = 2) { split batch over dp; split head, ff, vocab, seq over tp }", ""),
     ],
     # The mean of the means of micro batches, or of ranks, in which unequally many tokens count.
     "means-of-means": [
         ("hard", "12 in micro batches of 1", "mesh(dp = 3) { split batch over dp }", ""),
         ("hard", "5 in micro batches of 1", "mesh(pp = 3) { split layer over pp with 1f1b }", ""),
-        ("hard", "4 in micro batches of 1", "mesh(cp = 2, dp = 2) { split batch over dp; split seq, past over cp }", ""),
+        ("hard", "4 in micro batches of 1",
+         "mesh(cp = 2, dp = 2) { split batch over dp; split seq, past over cp }", ""),
     ],
     # A norm of parts alone, or one in which whole gradients count once a rank.
     "norm-of-parts": [
         ("gpt", "4 in micro batches of 2", "mesh(tp = 2) { split head, ff over tp }", ""),
         ("gpt", "4 in micro batches of 2", "mesh(pp = 2) { split layer over pp }", ""),
-        ("gpt", "4 in micro batches of 1", "mesh(dp = 2) { split batch over dp; store optimizer, gradients over dp }", ""),
+        ("gpt", "4 in micro batches of 1",
+         "mesh(dp = 2) { split batch over dp; store optimizer, gradients over dp }", ""),
         ("gpt", "6 in micro batches of 1",
          "mesh(dp = 2, pp = 2, tp = 2) { split batch over dp; split layer over pp; split head, ff, vocab, seq over tp; "
          "store optimizer, gradients, params over dp }", ""),
@@ -52,15 +54,15 @@ CASES = {
         ("hard", "6 in micro batches of 1", "mesh(pp = 3) { split layer over pp with zero_bubble }", ""),
         ("hard", "6 in micro batches of 1",
          "mesh(pp = 3, dp = 2) { split layer over pp; split batch over dp; store optimizer, gradients over dp }", ""),
-        ("hard", "3 in micro batches of 1", "mesh(pp = 3, tp = 2) { split layer over pp; split head, ff, vocab, seq over tp }",
-         ""),
+        ("hard", "3 in micro batches of 1",
+         "mesh(pp = 3, tp = 2) { split layer over pp; split head, ff, vocab, seq over tp }", ""),
     ],
     # Ranks that split positions or samples drop the same ones; ranks that hold the same ones drop others.
     "dropout": [
         ("gpt", "4 in micro batches of 2", "mesh(tp = 2) { split head, ff, vocab over tp }", ""),
         ("gpt", "4 in micro batches of 2", "mesh(cp = 4) { split seq, past over cp }", ""),
-        ("gpt", "4 in micro batches of 2", "mesh(cp = 2, tp = 2) { split seq, past over cp with zigzag; split head, seq over tp }",
-         ""),
+        ("gpt", "4 in micro batches of 2",
+         "mesh(cp = 2, tp = 2) { split seq, past over cp with zigzag; split head, seq over tp }", ""),
     ],
     # A softmax over nothing: all that a rank's queries see lies on others, or there is nothing at all.
     "blind-ranks": [

@@ -40,7 +40,7 @@ def all_cases():
 
 
 def sample(cases):
-    """Few cases that have all there is to have, each the one that has most of what is missing; and one of each refusal."""
+    """Few cases that have all there is to have, each that which has most of what is missing; one of each refusal."""
     def features(case):
         row = refusal(case)
         families = [base.FAMILY_OF[each] for each in case.bases]

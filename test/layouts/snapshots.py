@@ -93,7 +93,9 @@ class Trial:
         shutil.rmtree(out, ignore_errors=True)
         shutil.rmtree(f"{out}.dump", ignore_errors=True)
         name = f"{' + '.join(LAYOUTS[first])} -> {' + '.join(LAYOUTS[second])}"
-        return not wrong, f"WRONG {name}: {wrong}" if wrong else f"ok    {name}: the same bits; losses {worst:.1e} apart"
+        if wrong:
+            return False, f"WRONG {name}: {wrong}"
+        return True, f"ok    {name}: the same bits; losses {worst:.1e} apart"
 
 
 def main():
