@@ -1,4 +1,5 @@
 #include "codegen/Calls.h"
+#include "codegen/Kernels.h"
 #include "codegen/Target.h"
 #include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
@@ -25,6 +26,16 @@ std::string elements(int64_t n, ArrayRef<Value> buffers, bool areFirst, Printer 
   return std::to_string(n);
 }
 
+/// "2 ranks, 1.05 MB: split seq over tp (gpt.ech:42): dot"
+template <typename Op> std::string remark(Op op, int64_t bytes) {
+  const double megabytes = static_cast<double>(bytes) / 1e6;
+  const std::string size =
+      megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str() : llvm::formatv("{0} bytes", bytes).str();
+  StringRef why = op.getWhy();
+  why.consume_back(" (" + ech::sourcePlace(op.getLoc()) + ")"); // the call says it
+  return (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str();
+}
+
 void spell(rt::CollectiveOp op, Printer &printer) {
   SmallVector<std::string> arguments{
       "r", "r.group(" + std::to_string(op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt()) + ")"};
@@ -48,12 +59,7 @@ void spell(rt::CollectiveOp op, Printer &printer) {
     head = printer.define(op.getTicket()) + " = " + head + "_start";
   if (op.getTickets())
     head = printer.name(op.getTickets()) + "[" + printer.name(op.getPosition()) + "] = " + head + "_start";
-  const double megabytes = static_cast<double>(op.messageBytes()) / 1e6;
-  const std::string size = megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str()
-                                             : llvm::formatv("{0} bytes", op.messageBytes()).str();
-  StringRef why = op.getWhy();
-  why.consume_back(" (" + ech::sourcePlace(op.getLoc()) + ")"); // the call says it
-  printer.call(op, head, arguments, (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str());
+  printer.call(op, head, arguments, remark(op, op.messageBytes()));
 }
 
 /// The ranks along a mesh axis, or micro batches: by name where they have one, "pp".
@@ -76,6 +82,15 @@ template <typename Message> void spellNeighbor(Message op, StringRef kind, Print
     arguments.push_back(place);
   printer.call(op, kind, arguments, op.getWhy());
 }
+/// A kernel that sends: what goes from rank to rank in a hop.
+template <typename Op> void spellRing(Op op, Printer &printer) {
+  const Call call = callOf(op, printer);
+  const int64_t bytes = rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes();
+  printer.call(op, call.function, call.arguments, remark(op, bytes));
+}
+void spell(rt::RingAttentionOp op, Printer &printer) { spellRing(op, printer); }
+void spell(rt::RingAttentionGradOp op, Printer &printer) { spellRing(op, printer); }
+
 void spell(rt::SendOp op, Printer &printer) {
   const std::string kept = op.getTickets()
                                ? printer.name(op.getTickets()) + "[" +
@@ -185,8 +200,8 @@ void codegen::spell(rt::StagesOp op, Printer &printer, function_ref<void(Block &
 
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case<rt::CollectiveOp, rt::SendOp, rt::ReceiveOp, rt::AtOp, rt::TicketsOp, rt::WaitOp>(
-          [&](auto typed) { ::spell(typed, printer); })
+      .Case<rt::CollectiveOp, rt::RingAttentionOp, rt::RingAttentionGradOp, rt::SendOp, rt::ReceiveOp, rt::AtOp,
+            rt::TicketsOp, rt::WaitOp>([&](auto typed) { ::spell(typed, printer); })
       .Case<rt::InvokeOp>([&](auto call) { printer.target().invoke(call, printer); })
       .Case<rt::ReportOp>([&](auto report) { printer.target().report(report, printer); })
       .Case<rt::ProgressOp>([&](auto progress) { printer.target().progress(progress, printer); })

@@ -2,6 +2,7 @@
 #include "codegen/Expression.h"
 #include "codegen/Text.h"
 #include "ir/ech/Build.h"
+#include "ir/ech/SourcePlace.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -42,7 +43,7 @@ public:
   }
   Arguments &operator<<(const char *text) { return *this << std::string(text); }
   /// All elements of a buffer.
-  Arguments &countOf(Value v) { return *this << printer.size(rt::buffer(v).getAxes()); }
+  Arguments &countOf(Value v) { return *this << count(v); }
   /// A first position, 0 where there is none.
   Arguments &first(Value v) { return v ? *this << v : *this << int64_t(0); }
   std::string text(SizeAttr size) {
@@ -51,6 +52,7 @@ public:
     return printer.size(size.getAxes());
   }
   std::string name(Value v) { return printer.name(v); }
+  std::string count(Value v) { return printer.size(rt::buffer(v).getAxes()); }
 
 private:
   Call &call;
@@ -271,13 +273,19 @@ void spell(rt::PoolGradOp op, Arguments &to) {
   to << planes(op.getPlanes(), op.getDims(), to);
 }
 
+/// How far queries begin behind keys; where keys go round, that follows from the positions of both.
+template <typename Op> std::string firstKey(Op op, Arguments &to) {
+  if constexpr (llvm::is_one_of<Op, rt::AttentionOp, rt::AttentionGradOp>::value)
+    return op.getBetween() ? to.name(op.getBetween()) : "0";
+  return "0";
+}
 template <typename Op> std::string attentionShape(Op op, Arguments &to) {
   SmallVector<std::string> shape;
   for (SizeAttr size : sizesOf(op.getSizes()))
     shape.push_back(to.text(size));
   shape.push_back(real(op.getScale().convertToDouble(), op.getContext()));
   shape.push_back(op.getCausal() ? "true" : "false");
-  shape.push_back(op.getBetween() ? to.name(op.getBetween()) : "0");
+  shape.push_back(firstKey(op, to));
   shape.push_back(braced(op.getMaskStrides()));
   shape.push_back(braced(op.getBiasStrides()));
   return braced(shape);
@@ -293,14 +301,46 @@ void spell(rt::AttentionOp op, Arguments &to) {
      << grouped(op.getStrides(), 4);
   maskAndBias(op, to);
 }
-void spell(rt::AttentionGradOp op, Arguments &to) {
-  to << op.getDq() << op.getDk() << op.getDv();
+template <typename Op> void cotangentOfBias(Op op, Arguments &to) {
   if (op.getDbias())
     to << op.getDbias();
   else // a bare nullptr would leave the element type open
     to << ("static_cast<" + rt::storedAs(rt::buffer(op.getDq()).getElement()) + " *>(nullptr)").str();
+}
+void spell(rt::AttentionGradOp op, Arguments &to) {
+  to << op.getDq() << op.getDk() << op.getDv();
+  cotangentOfBias(op, to);
   to << op.getDy() << op.getY() << op.getMaximum() << op.getSum() << op.getQ() << op.getK() << op.getV()
      << attentionShape(op, to) << grouped(op.getStrides(), 4) << grouped(op.getGradStrides(), 4);
+  maskAndBias(op, to);
+}
+
+/// The ranks, and which positions they hold.
+template <typename Op> void ranksOfRing(Op op, Arguments &to) {
+  to << "r" << "r.group(" + std::to_string(op->template getAttrOfType<IntegerAttr>(rt::kGroup).getInt()) + ")";
+}
+template <typename Op> std::string ringOf(Op op, Arguments &to) {
+  SmallVector<std::string> queries;
+  for (auto [i, size] : llvm::enumerate(sizesOf(op.getQueryRuns())))
+    queries.push_back(braced({to.text(size), op.getCausal() ? to.name(op.getBegins()[i]) : "0"}));
+  return braced({to.count(op.getK()), to.count(op.getV()), braced(queries), grouped(op.getKeyRuns(), 3)});
+}
+void placeOf(Operation *op, Arguments &to) { to << quoted(ech::sourcePlace(op->getLoc())); }
+void spell(rt::RingAttentionOp op, Arguments &to) {
+  ranksOfRing(op, to);
+  to << op.getY() << op.getMaximum() << op.getSum() << op.getKeys() << op.getValues() << op.getQ() << op.getK()
+     << op.getV() << ringOf(op, to) << attentionShape(op, to) << grouped(op.getStrides(), 4);
+  placeOf(op, to);
+  maskAndBias(op, to);
+}
+void spell(rt::RingAttentionGradOp op, Arguments &to) {
+  ranksOfRing(op, to);
+  to << op.getDq() << op.getDk() << op.getDv();
+  cotangentOfBias(op, to);
+  to << op.getKeys() << op.getValues() << op.getDkeys() << op.getDvalues() << op.getDy() << op.getY() << op.getMaximum()
+     << op.getSum() << op.getQ() << op.getK() << op.getV() << ringOf(op, to) << attentionShape(op, to)
+     << grouped(op.getStrides(), 4) << grouped(op.getGradStrides(), 4);
+  placeOf(op, to);
   maskAndBias(op, to);
 }
 
@@ -382,7 +422,8 @@ Call codegen::callOf(Operation *kernel, Printer &printer, StringRef first) {
       .Case<rt::FillOp, rt::CopyStridedOp, rt::GemmOp, rt::GatherOp, rt::ScatterAddOp, rt::RandomOp, rt::ReduceOp,
             rt::SoftmaxOp, rt::LogSumExpOp, rt::CumSumOp, rt::OrthogonalizeOp, rt::TopKOp, rt::CrossEntropyOp,
             rt::AddSquaresOp, rt::NormalizeOp, rt::ChannelStatisticsOp, rt::NormalizeGradOp, rt::PartialOp,
-            rt::CombineOp, rt::ConvOp, rt::PoolOp, rt::PoolGradOp, rt::AttentionOp, rt::AttentionGradOp>([&](auto op) {
+            rt::CombineOp, rt::ConvOp, rt::PoolOp, rt::PoolGradOp, rt::AttentionOp, rt::AttentionGradOp,
+            rt::RingAttentionOp, rt::RingAttentionGradOp>([&](auto op) {
         call.function = functionOf(op);
         spell(op, to);
       })

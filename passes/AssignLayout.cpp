@@ -7,6 +7,7 @@
 #include "ir/dist/Dist.h"
 #include "passes/Passes.h"
 #include "passes/layout/Assign.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_ASSIGNLAYOUT
@@ -40,7 +41,7 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
       if (!good) // @evaluate would say the same again
         break;
     }
-    if (!good)
+    if (!good || !sendSomethingRound(mesh, clauses))
       return signalPassFailure();
     if (failed(checkStates(module, mesh)))
       return signalPassFailure();
@@ -69,6 +70,26 @@ struct AssignLayout : echelon::impl::AssignLayoutBase<AssignLayout> {
     check("optimizer", stores.optimizer, ofUpdate);
     check("gradients", stores.gradients, ofUpdate);
     check("params", stores.params, [&](Tensor type) { return stores.ofParam(type, mesh); });
+    return good;
+  }
+
+  /// Whether the keys of some attention go round over each mesh axis, of several ranks, of which a line says so.
+  bool sendSomethingRound(MeshAttr mesh, Clauses &clauses) {
+    auto over = getOperation()->getAttrOfType<ArrayAttr>(dist::kRing);
+    llvm::StringSet<> used;
+    getOperation().walk([&](Operation *op) {
+      if (auto ring = isa<ModuleOp>(op) ? StringAttr() : op->getAttrOfType<StringAttr>(dist::kRing))
+        used.insert(ring.getValue());
+    });
+    bool good = true;
+    for (StringRef name : over ? ech::strings(over) : SmallVector<StringRef>())
+      if (const int m = mesh.index(name); mesh.sizeOf(m) > 1 && !used.contains(name)) {
+        good = false;
+        emitError(clauses.ringPlace(m, getOperation().getLoc()))
+            << "E0410: `with ring` changes nothing: no attention is divided over " << name
+            << " along its queries while its keys are split over " << name
+            << ", too; split both axes, as in split seq, past over " << name << " with ring, or leave it out";
+      }
     return good;
   }
 

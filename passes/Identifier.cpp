@@ -33,7 +33,7 @@ constexpr llvm::StringLiteral kReserved[] = {
     "normalize_grad normalize_finish normalize_grad_local normalize_grad_finish rms_normalize rms_normalize_grad "
     "rms_local rms_finish rms_grad_local rms_grad_finish channel_statistics channel_statistics_finish "
     "local_moments combine_moments conv conv_grad_data conv_grad_weights maxpool avgpool maxpool_grad avgpool_grad "
-    "attention attention_grad orthogonalize",
+    "attention attention_grad ring_attention ring_attention_grad orthogonalize",
     // of programs for GPUs
     "round gpu range launch launch_each cover cover_blocks cover_columns out inout inputs now health numbers device "
     "run "

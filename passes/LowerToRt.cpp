@@ -111,7 +111,7 @@ struct LowerToRt : echelon::impl::LowerToRtBase<LowerToRt> {
     Builder builder(module.getContext());
     SmallVector<std::pair<Attribute, bool>> groups;
     module.walk([&](Operation *op) {
-      if (!isa<rt::CollectiveOp, rt::SendOp, rt::ReceiveOp>(op))
+      if (!isa<rt::Communicates>(op))
         return;
       const std::pair<Attribute, bool> key(op->getAttr("mesh"), isOtherWayRound(op));
       auto at = llvm::find(groups, key);

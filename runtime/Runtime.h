@@ -7,3 +7,4 @@
 #include "runtime/program/Rank.h"
 #include "runtime/program/Turns.h"
 #include "runtime/random/Philox.h"
+#include "runtime/ring/RingAttention.h"

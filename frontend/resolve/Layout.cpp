@@ -137,7 +137,7 @@ static std::string likeWhich(const Body &body, std::string axis) {
 }
 
 void TrainResolver::split(const SplitClause &c) {
-  const Method *zigzag = nullptr, *padding = nullptr;
+  const Method *zigzag = nullptr, *padding = nullptr, *ring = nullptr;
   std::set<std::string> seen;
   const Method *schedule = nullptr;
   int64_t chunksOfStage = 1;
@@ -159,8 +159,7 @@ void TrainResolver::split(const SplitClause &c) {
     else if (m.name.text == "zigzag")
       zigzag = &m;
     else if (m.name.text == "ring")
-      layoutNotBuilt(m.range, "split with ring",
-                     "leave `with` out; heads may be split instead, as in split head over cp");
+      ring = &m;
     else
       schedule = &m;
   }
@@ -168,11 +167,19 @@ void TrainResolver::split(const SplitClause &c) {
     error(Code::E0409, zigzag->range,
           "'with zigzag' and 'with padding' do not go together: chunks are of equal size; leave one out")
         .note(padding->range, "'with padding' is here");
+  if (ring && padding)
+    error(Code::E0409, ring->range,
+          "'with ring' and 'with padding' do not go together: ranks send blocks of keys that are of equal size; leave "
+          "one out")
+        .note(padding->range, "'with padding' is here");
   if (c.parts != SplitClause::Even)
     layoutNotBuilt(c.partsRange, "uneven split", "leave `as` out; the parts are equal");
   for (const Count &n : c.counts)
     atLeastOne(n, "a part of a split");
   std::vector<MeshAxisSettings *> over = meshAxes(c.over);
+  for (MeshAxisSettings *axis : over)
+    if (ring)
+      axis->ring = ring->range;
   for (MeshAxisSettings *axis : over)
     if (schedule) {
       axis->schedule = schedule->name.text;

@@ -24,6 +24,7 @@ struct MeshAxisSettings {
   std::string schedule;      // of a pipeline: "gpipe", "1f1b"; empty where no axis of a repeat is split over it
   int64_t chunks = 1;        // of iterations that each stage has
   SourceRange scheduleRange; // `with 1f1b`; not valid where the line does not say it
+  SourceRange ring;          // `with ring`: keys and values of attention go round; not valid where no line says it
   SourceRange range;
 };
 

@@ -59,6 +59,9 @@ inline constexpr llvm::StringLiteral kSchedules = "dist.schedules";
 /// turn for each: dist.at and the ends of the row are those of the first chunk and the last one, and what is split over
 /// the stages is, in a turn, of one chunk.
 inline constexpr llvm::StringLiteral kTurns = "dist.turns";
+/// Of the module: the mesh axes over which keys and values of attention go round, `with ring`. Of an ech.attention or
+/// ech.attention_grad that layout has divided so, the one mesh axis, until it is lowered; `ech.why` is its reason.
+inline constexpr llvm::StringLiteral kRing = "dist.ring";
 /// Ranks of a machine, in order; without: all.
 inline constexpr llvm::StringLiteral kNodeRanks = "dist.node_ranks";
 /// `collective` clauses: [{op = "all_reduce", over = ["dp"], algorithm = "ring"}].

@@ -397,7 +397,7 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   auto isTexts = [&] { return isListOf([](Attribute item) { return isa<StringAttr>(item); }); };
   auto isDictionaries = [&] { return isListOf([](Attribute item) { return isa<DictionaryAttr>(item); }); };
   if (name == kGroup)
-    return check(isa<CollectiveOp, SendOp, ReceiveOp>(op) && isa<IntegerAttr>(value),
+    return check(isa<Communicates>(op) && isa<IntegerAttr>(value),
                  "a place in rt.groups, on a message");
   if (name == kGroups)
     return check(isa<ModuleOp>(op) && isListOf([](Attribute item) { return isa<DenseI64ArrayAttr>(item); }),

@@ -370,4 +370,64 @@ def Rt_AttentionGradOp : Rt_CostedKernel<"attention_grad", [AttrSizedOperandSegm
   }];
 }
 
+//===------------------------------------------------------------------------------------------------------------===//
+// Attention whose keys and values go round
+//===------------------------------------------------------------------------------------------------------------===//
+
+class Rt_RingKernel<string mnemonic>
+    : Rt_Op<mnemonic, [Touches, DeclareOpInterfaceMethods<Costed, ["cost"]>,
+                       DeclareOpInterfaceMethods<Communicates, ["messageAt", "toWaitFor"]>, AttrSizedOperandSegments]> {
+  let hasVerifier = 1;
+  /// Attributes besides the operands of the kernel.
+  dag shape = (ins Variadic<Index>:$begins, Rt_SizeArray:$queryRuns, DenseI64ArrayAttr:$keyRuns,
+                   DenseI64ArrayAttr:$mesh, I64Attr:$ranks, StrAttr:$axis, StrAttr:$why, Rt_SizeArray:$sizes,
+                   F64Attr:$scale, UnitAttr:$causal, DenseI64ArrayAttr:$maskStrides, DenseI64ArrayAttr:$biasStrides,
+                   DenseI64ArrayAttr:$strides);
+  let extraClassDeclaration = [{
+    /// Elements of a rank's keys, and of its values: one message of a hop each.
+    int64_t keyCount();
+    int64_t valueCount();
+  }];
+}
+def Rt_RingAttentionOp : Rt_RingKernel<"ring_attention"> {
+  let summary = "rt.attention of the keys and values of all ranks along a mesh axis, which go from rank to rank";
+  let description = [{
+    As rt.attention; in each of as many hops as there are ranks, a rank's queries look at what has come round, and their
+    result is merged with what they have found before. `keys`, `values`: where the next ones arrive, (min(ranks - 1, 2), …).
+    Positions matter where it is causal, or has a mask or bias, which are whole along `past`: `queryRuns` are sizes of runs
+    of positions among a rank's queries, which begin at `begins` (none where it is not causal), `keyRuns` three numbers for
+    each run of keys: its size, where it begins at coordinate 0, and how much further at the next one.
+  }];
+  let arguments = !con((ins Out<"y">:$y, Out<"largest scores">:$maximum, Out<"sums of exp">:$sum,
+                            Out<"keys that come">:$keys, Out<"values that come">:$values, In<"q">:$q, In<"k">:$k,
+                            In<"v">:$v, OptionalIn<"mask">:$mask, OptionalIn<"bias">:$bias), shape);
+  let assemblyFormat = [{
+    $y `,` $maximum `,` $sum `through` $keys `,` $values `,` $q `,` $k `,` $v (`mask` $mask^ `:` type($mask))?
+    (`bias` $bias^ `:` type($bias))? `over` $mesh `ranks` $ranks $axis `why` $why `queries` $queryRuns (`from` $begins^)?
+    `keys` $keyRuns `of` $sizes `scale` $scale (`causal` $causal^)? `strides` $strides `mask_strides` $maskStrides
+    `bias_strides` $biasStrides attr-dict `:` type($y) `,` type($maximum) `,` type($sum) `,` type($keys) `,`
+    type($values) `,` type($q) `,` type($k) `,` type($v)
+  }];
+}
+def Rt_RingAttentionGradOp : Rt_RingKernel<"ring_attention_grad"> {
+  let summary = "dq, dk, dv and dbias of dy and of what rt.ring_attention left";
+  let description = [{
+    As rt.ring_attention. With each block of keys and values go the shares of dk and dv that the ranks it came by have added
+    to it, and one hop further, home. `dkeys`, `dvalues`: this rank's shares, (2, …): one is made while the other is sent.
+  }];
+  let arguments = !con((ins Out<"dq">:$dq, Out<"dk">:$dk, Out<"dv">:$dv, OptionalOut<"dbias">:$dbias,
+                            Out<"keys that come">:$keys, Out<"values that come">:$values, Out<"shares of dk">:$dkeys,
+                            Out<"shares of dv">:$dvalues, In<"dy">:$dy, In<"y">:$y, In<"largest scores">:$maximum,
+                            In<"sums of exp">:$sum, In<"q">:$q, In<"k">:$k, In<"v">:$v, OptionalIn<"mask">:$mask,
+                            OptionalIn<"bias">:$bias), shape, (ins DenseI64ArrayAttr:$gradStrides));
+  let assemblyFormat = [{
+    $dq `,` $dk `,` $dv (`dbias` $dbias^ `:` type($dbias))? `through` $keys `,` $values `,` $dkeys `,` $dvalues `,` $dy `,`
+    $y `,` $maximum `,` $sum `,` $q `,` $k `,` $v (`mask` $mask^ `:` type($mask))? (`bias` $bias^ `:` type($bias))? `over`
+    $mesh `ranks` $ranks $axis `why` $why `queries` $queryRuns (`from` $begins^)? `keys` $keyRuns `of` $sizes `scale` $scale
+    (`causal` $causal^)? `strides` $strides `grad_strides` $gradStrides `mask_strides` $maskStrides `bias_strides`
+    $biasStrides attr-dict `:` type($dq) `,` type($dk) `,` type($dv) `,` type($keys) `,` type($values) `,` type($dkeys) `,`
+    type($dvalues) `,` type($dy) `,` type($y) `,` type($maximum) `,` type($sum) `,` type($q) `,` type($k) `,` type($v)
+  }];
+}
+
 #endif

@@ -35,6 +35,19 @@ static MessageCost costOf(rt::SendOp op) {
   return message;
 }
 
+/// What a rank sends on in each hop: keys and values, and of derivatives what has been added up of theirs.
+template <typename Op> static MessageCost costOfHop(Op op, StringRef what, int64_t hops) {
+  MessageCost message;
+  message.op = "send";
+  message.axis = op.getAxis().str();
+  message.ranks = 2;
+  message.bytes = rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes();
+  message.count = hops;
+  message.algorithm = "ring";
+  message.reason = (op.getWhy() + ": " + what + " to the next rank").str();
+  return message;
+}
+
 /// What a function's messages cost; equal ones are counted together.
 static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messages) {
   auto add = [&](Operation *op, MessageCost message) {
@@ -54,6 +67,12 @@ static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messa
       add(op, costOf(collective));
     else if (auto send = dyn_cast<rt::SendOp>(op))
       add(op, costOf(send));
+    else if (auto ring = dyn_cast<rt::RingAttentionOp>(op))
+      add(op, costOfHop(ring, "keys and values", ring.getRanks() - 1));
+    else if (auto ring = dyn_cast<rt::RingAttentionGradOp>(op)) {
+      add(op, costOfHop(ring, "keys and values", ring.getRanks() - 1));
+      add(op, costOfHop(ring, "derivatives of keys and values", ring.getRanks()));
+    }
   });
 }
 

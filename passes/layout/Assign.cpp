@@ -245,7 +245,38 @@ static bool isNarrowing(ech::MapOp op) {
              ech::tensor(op.getOperand(0)).getElement().getIntOrFloatBitWidth();
 }
 
+/// Marks attention whose keys and values go round, where a clause says so.
+void Assign::sendRound(Operation *attention) {
+  auto over = module->getAttrOfType<ArrayAttr>(kRing);
+  SmallVector<int> rings = over ? ringsOf(attention, over, mesh) : SmallVector<int>();
+  if (rings.empty())
+    return;
+  if (rings.size() > 1)
+    return refuse(attention,
+                  "E0601: keys and values that go round " + mesh.nameOf(rings[0]) + " and " + mesh.nameOf(rings[1]) +
+                      " are not built yet; say `with ring` over one of the two, and they are gathered over the other",
+                  clauses.ringPlace(rings[1], attention->getLoc()));
+  for (Value v : attention->getOperands())
+    for (StringRef axis : ech::tensor(v).names()) {
+      const Entry entry = entryInRing(attention, v, rings[0], mesh);
+      if (entry.axis && entry.axis == axis &&
+          isPadded(ech::tensor(v).withState(whole.with(rings[0], entry)), axis, mesh))
+        return refuse(attention,
+                      "E0409: ranks send blocks of keys that are of equal size, and " + axis + " = " +
+                          Twine(ech::tensor(v).sizeOf(axis)) + " is padded over " + mesh.nameOf(rings[0]) + " = " +
+                          Twine(mesh.sizeOf(rings[0])) + "; leave `with ring` out, or make it a multiple of " +
+                          Twine(mesh.sizeOf(rings[0])),
+                      clauses.ringPlace(rings[0], attention->getLoc()));
+    }
+  attention->setAttr(kRing, StringAttr::get(module.getContext(), mesh.nameOf(rings[0])));
+  attention->setAttr(ech::kWhy, StringAttr::get(module.getContext(), clauses.whyRing(rings[0], attention)));
+}
+
 void Assign::ordinary(Operation *op) {
+  if (isa<ech::AttentionOp, ech::AttentionGradOp>(op))
+    sendRound(op);
+  if (stopped)
+    return;
   SmallVector<StateAttr> states;
   for (Value operand : op->getOperands())
     states.push_back(stateNow(operand));

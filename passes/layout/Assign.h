@@ -24,6 +24,7 @@ private:
   void block(mlir::Block &block);
   void operation(mlir::Operation *op);
   void ordinary(mlir::Operation *op);
+  void sendRound(mlir::Operation *attention);
   void relabel(ech::RelabelOp op);
   void repeat(ech::RepeatOp op);
   void checkStages(ech::RepeatOp op);

@@ -18,6 +18,10 @@ static bool isInTable(Operation *op, int m, MeshAttr mesh) {
   if (llvm::all_of(op->getOperands(), [&](Value v) { return is(v, Hold::Whole); }) &&
       llvm::all_of(op->getResults(), [&](Value v) { return is(v, Hold::Whole); }))
     return true;
+  if (goesRound(op, m, mesh)) {
+    auto fits = [&](Value v) { return entry(v) == entryInRing(op, v, m, mesh); };
+    return llvm::all_of(op->getOperands(), fits) && llvm::all_of(op->getResults(), fits);
+  }
   // a sum passes
   auto isSum = [&](Value v) { return is(v, Hold::Sum); };
   if (llvm::all_of(op->getResults(), isSum)) {

@@ -118,6 +118,17 @@ std::string Clauses::whyInside(ArrayRef<StringAttr> divided, ArrayRef<int> insid
   return text + ": inside " + nameInSource(op);
 }
 
+std::string Clauses::whyRing(int m, Operation *attention) const {
+  std::string clause = splits(m);
+  clause.insert(std::min(clause.find(" ("), clause.size()), " with ring");
+  return clause + ": " + nameInSource(attention);
+}
+Location Clauses::ringPlace(int m, Location otherwise) const {
+  auto lines = module->getAttrOfType<DictionaryAttr>(kLines);
+  auto loc = lines ? lines.getAs<LocationAttr>((mesh.nameOf(m) + ".ring").str()) : LocationAttr();
+  return loc ? Location(loc) : otherwise;
+}
+
 /// A size that does not divide into the chunks of a map; false: there is none.
 bool Clauses::complainOfMap(Tensor laid, Operation *user) {
   bool found = false;

@@ -18,6 +18,12 @@ public:
   std::string whyInside(llvm::ArrayRef<mlir::StringAttr> divided, llvm::ArrayRef<int> inside,
                         mlir::Operation *op) const;
 
+  /// Why keys and values of attention go round: "split seq, past over cp with ring (gpt.ech:40): attention
+  /// (gpt.ech:12)".
+  std::string whyRing(int m, mlir::Operation *attention) const;
+  /// Where `with ring` stands.
+  mlir::Location ringPlace(int m, mlir::Location otherwise) const;
+
   /// "cannot split ff = 6 over tp = 4; pad ff to 8, or use tp = 3 or 6" at the clause, once an axis and mesh axis.
   /// False where the state is legal.
   bool complain(Tensor type, StateAttr state, mlir::Operation *user);

@@ -56,6 +56,43 @@ static StringAttr chosenAxis(Operation *op, int m, MeshAttr mesh) {
   return {};
 }
 
+/// Calls visit with an attention, or its derivative.
+template <typename Visit> static auto onAttention(Operation *op, Visit visit) {
+  if (auto grad = dyn_cast<ech::AttentionGradOp>(op))
+    return visit(grad);
+  return visit(cast<ech::AttentionOp>(op));
+}
+
+SmallVector<int> echelon::layout::ringsOf(Operation *attention, ArrayAttr over, MeshAttr mesh) {
+  return onAttention(attention, [&](auto op) {
+    return llvm::filter_to_vector(llvm::seq(mesh.size()), [&](int m) {
+      const StringAttr axis = chosenAxis(op, m, mesh);
+      return ech::has(over, mesh.nameOf(m)) && axis && axis == op.getQuery() && mesh.place(m, op.getPast()) >= 0;
+    });
+  });
+}
+
+bool echelon::layout::goesRound(Operation *op, int m, MeshAttr mesh) {
+  auto ring = op->getAttrOfType<StringAttr>(kRing);
+  return ring && ring == mesh.nameOf(m);
+}
+
+/// What has queries is split along them, keys and values and their derivatives along `past`. A mask or bias is whole
+/// along `past`; the derivative of a bias without queries is a sum over the ranks.
+Entry echelon::layout::entryInRing(Operation *attention, Value v, int m, MeshAttr mesh) {
+  return onAttention(attention, [&](auto op) -> Entry {
+    const StringAttr over = mesh.getAxes()[m].name;
+    if (ech::tensor(v).has(op.getQuery()))
+      return {over, Hold::Split, op.getQueryAttr()};
+    if (v == op.getMask() || v == op.getBias())
+      return {over, Hold::Whole, {}};
+    auto grad = dyn_cast<ech::AttentionGradOp>(attention);
+    if (grad && v == grad.getDbias())
+      return {over, Hold::Sum, {}};
+    return {over, Hold::Split, op.getPastAttr()};
+  });
+}
+
 Decision echelon::layout::decide(Operation *op, ArrayRef<StateAttr> now, MeshAttr mesh, StateAttr cut) {
   auto rule = cast<ech::AxisRule>(op);
   ech::PendingRule pending = rule.pendingRule();
@@ -83,6 +120,14 @@ Decision echelon::layout::decide(Operation *op, ArrayRef<StateAttr> now, MeshAtt
       continue;
     }
     StringAttr axis = chosenAxis(op, m, mesh);
+    if (goesRound(op, m, mesh)) {
+      decision.divided[m] = axis;
+      for (auto [i, state] : llvm::enumerate(decision.operands))
+        state = state.with(m, entryInRing(op, op->getOperand(i), m, mesh));
+      for (auto [i, state] : llvm::enumerate(decision.results))
+        state = state.with(m, entryInRing(op, op->getResult(i), m, mesh));
+      continue;
+    }
     if (!axis && cut && cut[m].isPart()) {
       // the update's own values lie as the cut does, numbers and what lacks the cut axis are whole, and a sum along it
       // is pending

@@ -28,6 +28,14 @@ Decision decide(mlir::Operation *op, llvm::ArrayRef<StateAttr> now, MeshAttr mes
 /// whole operands: then what it makes is pending.
 bool staysLinear(mlir::Operation *op, llvm::ArrayRef<bool> isSum, llvm::StringRef meshAxis);
 
+/// The mesh axes, of these, over which the rule divides attention along its queries and keys and values go round: both
+/// axes are split over it, and nothing that comes before them in its list divides the operation.
+llvm::SmallVector<int> ringsOf(mlir::Operation *attention, mlir::ArrayAttr over, MeshAttr mesh);
+
+/// Whether keys and values of an attention go round over mesh axis m; then how it takes or gives a value there.
+bool goesRound(mlir::Operation *op, int m, MeshAttr mesh);
+Entry entryInRing(mlir::Operation *attention, mlir::Value v, int m, MeshAttr mesh);
+
 /// Whether the operation only reorders storage: a relabel without groups.
 bool isReorder(mlir::Operation *op);
 

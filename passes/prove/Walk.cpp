@@ -200,8 +200,11 @@ Verdict Walk::start(rt::Communicates op, bool touches) {
   const int index = static_cast<int>(program.starts.size());
   program.starts.push_back(made);
   Instruction begin{Instruction::Begin, op, index, {}, {}, !touches};
-  addRange(message->in, begin.reads);
-  addRange(message->out, begin.writes);
+  auto itsBuffers = cast<rt::Touches>(op.getOperation());
+  for (Value v : itsBuffers.reads())
+    addRange(v, begin.reads);
+  for (Value v : itsBuffers.writes())
+    addRange(v, begin.writes);
   program.instructions.push_back(std::move(begin));
   auto send = dyn_cast<rt::SendOp>(op.getOperation());
   const int64_t at = send && send.getPosition() ? positions.lookup(send.getPosition()) : -1;

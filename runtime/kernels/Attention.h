@@ -26,6 +26,9 @@ struct AttentionShape {
   int64_t offset = 0;     // position of the first query here minus position of the first key here
   ScoreStrides mask = {}; // of the mask, where one is given
   ScoreStrides bias = {}; // of the bias, where one is given; dbias has the same
+  // These two on CPUs alone:
+  bool adds = false; // the targets hold what other keys (of derivatives: other queries, too) have given
+  int64_t apart = 0; // elements between the statistics of two (batch, group, head); 0: seq
 };
 
 struct AttentionStrides {
@@ -34,14 +37,14 @@ struct AttentionStrides {
 
 /// out: (batch, seq, group, head, value) by strides; maximum of a query's scores and sum of exp(score - maximum):
 /// (batch, group, head, seq), dense, kept for the derivative (-inf and 0 where a query sees no key). mask (nonzero:
-/// attend) and bias may be null.
+/// attend) and bias may be null. With `adds`, what they hold is merged with what these keys give: at first 0, -inf, 0.
 template <typename T>
 void attention(T *out, T *maximum, T *sum, const T *q, const T *k, const T *v, const AttentionShape &shape,
                const AttentionStrides &strides, const uint8_t *mask = nullptr, const T *bias = nullptr);
 
 /// dq, dk, dv by grads.q, .k, .v and dout by grads.out; q, k, v and out by strides. What the targets held is
 /// overwritten; where a target's stride is 0 over a dimension, contributions are summed over it. dbias (bias's strides,
-/// likewise overwritten) may be null.
+/// likewise overwritten) may be null. With `adds` all are added to; maximum and sum are those of all keys.
 template <typename T>
 void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, const T *maximum, const T *sum,
                     const T *q, const T *k, const T *v, const AttentionShape &shape, const AttentionStrides &strides,

@@ -276,6 +276,25 @@ void RandomSpec::drawStages(Random &random) {
   choice.line->list = {choice.axis + way};
 }
 
+/// Where a mesh axis splits queries and, behind them, keys of an attention, these may go round.
+void RandomSpec::drawRing(Random &random) {
+  const std::string model = text();
+  for (MeshLine &line : mesh) {
+    auto placeOf = [&](const std::string &axis) {
+      return std::find_if(line.list.begin(), line.list.end(),
+                          [&](const std::string &listed) { return listed == axis || listed == axis + " zigzag"; });
+    };
+    for (size_t at = model.find(" like "); at != std::string::npos; at = model.find(" like ", at + 1)) {
+      const size_t name = model.rfind(' ', at - 1) + 1, end = model.find_first_of(" ;\n", at + 6);
+      const std::string keys = model.substr(name, at - name), queries = model.substr(at + 6, end - at - 6);
+      const auto first = placeOf(queries);
+      if (keys.rfind("past", 0) == 0 && first != line.list.end() && placeOf(keys) > first &&
+          placeOf(keys) != line.list.end() && first == line.list.begin())
+        line.ring = below(random, 2);
+    }
+  }
+}
+
 /// From this attempt on a mesh axis splits one axis at most, which seldom is refused.
 static constexpr int kPlainFrom = 8;
 
@@ -324,6 +343,8 @@ void RandomSpec::drawLayout(int attempt) {
   }
   if (attempt < kPlainFrom && seed % 2 == 0 && below(others, 2)) // of odd ones, loops' gradients travel alone
     drawStages(others);
+  Random rings(seed * 0x9e3779b97f4a7c15u + 5151 + attempt); // beside what layouts are without
+  drawRing(rings);
   batch = (ranks % 3 ? 8 : 12) * (ranks * microBatches > 8 ? 2 : 1) * (microBatches == 4 ? 2 : 1);
 }
 
@@ -368,9 +389,10 @@ std::string RandomSpec::text() const {
     for (const std::string &axis : line.list) {
       const size_t way = axis.find(' ');
       layout += "    split " + axis.substr(0, way) + " over " + line.name +
-                (way == std::string::npos        ? "\n"
-                 : axis.substr(way) == " padded" ? " with padding\n"
-                                                 : " with" + axis.substr(way) + "\n");
+                (way == std::string::npos        ? ""
+                 : axis.substr(way) == " padded" ? " with padding"
+                                                 : " with" + axis.substr(way)) +
+                (line.ring && &axis == &line.list.front() ? " with ring\n" : "\n");
     }
     if (line.stores)
       for (const std::string &what : line.stored)
@@ -409,6 +431,8 @@ std::vector<RandomSpec> RandomSpec::simpler() const {
       with([&](RandomSpec &s) { s.mesh[m].list.erase(s.mesh[m].list.begin() + i); });
     if (mesh[m].stores && !mesh[m].list.empty())
       with([&](RandomSpec &s) { s.mesh[m].stores = false; });
+    if (mesh[m].ring)
+      with([&](RandomSpec &s) { s.mesh[m].ring = false; });
     if (mesh[m].stores && mesh[m].stored.size() > 1)
       for (size_t i = 0; i < mesh[m].stored.size(); ++i)
         with([&](RandomSpec &s) { s.mesh[m].stored.erase(s.mesh[m].stored.begin() + i); });

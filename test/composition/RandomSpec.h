@@ -21,6 +21,7 @@ struct MeshLine {
   std::vector<std::string> list; // axes split over it; "seq padded"
   bool stores = false;
   std::vector<std::string> stored = {"optimizer"}; // what, if it stores
+  bool ring = false;                               // keys of attention go round
 };
 
 /// An input of the model, and so a file of data.
@@ -62,6 +63,7 @@ struct RandomSpec {
 
 private:
   void drawStages(Random &random);
+  void drawRing(Random &random);
   void prepareFor(const std::vector<Clause> &drawn);
   WorkerAxes workersOf(const Clause &clause) const;
   std::vector<std::string> modelAxes() const;

@@ -115,3 +115,21 @@ module attributes {dist.mesh = #dist.mesh<cp = 2 [seq zigzag]>, dist.lines = {cp
     ech.write @w, %y : !x
   }
 }
+
+// -----
+
+// Ranks send blocks of keys that are of equal size.
+// CHECK: gpt.ech:40:9: error: E0409: ranks send blocks of keys that are of equal size, and past = 5 is padded over cp = 2; leave `with ring` out, or make it a multiple of 2
+!q = !ech.tensor<[seq=4, key=2], f32>
+!k = !ech.tensor<[past=5, key=2], f32>
+!l = !ech.tensor<[seq=4], f32>
+module attributes {dist.mesh = #dist.mesh<cp = 2 [seq, past padded]>, dist.ring = ["cp"], dist.lines = {cp.ring = loc("gpt.ech":40:9)}} {
+  ech.variable param @q : !q = constant(0.0, 0.0)
+  ech.variable param @k : !k = constant(0.0, 0.0)
+  ech.step @train {
+    %q = ech.read @q : !q
+    %k = ech.read @k : !k
+    %y, %m, %l = ech.attention %q, %k, %k {query = "seq", past = "past", key = "key", scale = 1.0 : f64} : (!q, !k, !k) -> (!q, !l, !l)
+    ech.write @q, %y : !q
+  }
+}

@@ -152,6 +152,66 @@ SmallVector<Value> SendOp::writes() { return {}; }
 SmallVector<Value> ReceiveOp::reads() { return {}; }
 SmallVector<Value> ReceiveOp::writes() { return {getBuffer()}; }
 
+//===- attention whose keys and values go round ------------------------------------------------------------------===//
+
+namespace {
+/// What its ranks do in a call: in each hop the same to the next and from the one before, so it is one message of all.
+template <typename Op> Message messageOfRing(Op op) {
+  Message message;
+  message.kind = op->getName().stripDialect();
+  message.axes = op.getAxis();
+  for (int64_t axis : op.getMesh())
+    message.over.push_back({axis, {}});
+  message.element = buffer(op.getK()).getElement();
+  message.count = op.keyCount() + op.valueCount();
+  message.algorithm = "ring";
+  message.what = op.getOperation();
+  return message;
+}
+
+/// Whole buffers of keys and values travel, and there is room for them.
+template <typename Op> LogicalResult verifyRing(Op op, ArrayRef<std::pair<Value, int64_t>> rooms) {
+  const auto ranks = static_cast<int64_t>(op.getRanks());
+  if (ranks < 2 || op.getMesh().size() != 1)
+    return op.emitOpError() << "goes round two ranks or more of one mesh axis";
+  if (!buffer(op.getK()).isDense() || !buffer(op.getV()).isDense())
+    return op.emitOpError() << "sends keys and values that are dense";
+  for (auto [room, count] : rooms)
+    if (buffer(room).count() != count)
+      return op.emitOpError() << "has room for " << buffer(room).count() << " elements, not " << count;
+  if (op.getKeyRuns().empty() || op.getKeyRuns().size() % 3 != 0)
+    return op.emitOpError() << "has three numbers for each run of keys";
+  if (op.getBegins().size() != (op.getCausal() ? op.getQueryRuns().size() : 0))
+    return op.emitOpError() << "has a first position for each run of queries where it is causal, and none elsewhere";
+  return success();
+}
+template <typename Op> int64_t blocksThatCome(Op op) { return std::min<int64_t>(op.getRanks() - 1, 2); }
+} // namespace
+
+int64_t RingAttentionOp::keyCount() { return buffer(getK()).count(); }
+int64_t RingAttentionOp::valueCount() { return buffer(getV()).count(); }
+int64_t RingAttentionGradOp::keyCount() { return buffer(getK()).count(); }
+int64_t RingAttentionGradOp::valueCount() { return buffer(getV()).count(); }
+std::optional<Message> RingAttentionOp::messageAt(ArrayRef<int64_t>) { return messageOfRing(*this); }
+std::optional<Message> RingAttentionGradOp::messageAt(ArrayRef<int64_t>) { return messageOfRing(*this); }
+Value RingAttentionOp::toWaitFor() { return {}; }
+Value RingAttentionGradOp::toWaitFor() { return {}; }
+LogicalResult RingAttentionOp::verify() {
+  const int64_t come = blocksThatCome(*this);
+  return verifyRing(*this, {{getKeys(), come * keyCount()}, {getValues(), come * valueCount()}});
+}
+LogicalResult RingAttentionGradOp::verify() {
+  const int64_t come = blocksThatCome(*this);
+  if (!buffer(getDk()).isDense() || !buffer(getDv()).isDense())
+    return emitOpError() << "receives dk and dv that are dense";
+  return verifyRing(*this, {{getKeys(), come * keyCount()},
+                            {getValues(), come * valueCount()},
+                            {getDk(), keyCount()},
+                            {getDv(), valueCount()},
+                            {getDkeys(), 2 * keyCount()},
+                            {getDvalues(), 2 * valueCount()}});
+}
+
 LogicalResult TicketsOp::verify() {
   auto keeps = [](Operation *user) { return isa<CollectiveOp, SendOp>(user); };
   if (getCount() < 1 || llvm::count_if(getTickets().getUsers(), keeps) != 1)

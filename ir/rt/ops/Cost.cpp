@@ -96,6 +96,15 @@ Cost AttentionOp::cost() {
 Cost AttentionGradOp::cost() {
   return {kernelName(*this), "attention", attentionFlops(*this, 5), touchedBytes(*this), getDq()};
 }
+// Of the keys of all ranks; what moves meanwhile is no work of the call.
+Cost RingAttentionOp::cost() {
+  const int64_t ranks = getRanks();
+  return {kernelName(*this), "attention", ranks * attentionFlops(*this, 2), touchedBytes(*this), getY()};
+}
+Cost RingAttentionGradOp::cost() {
+  const int64_t ranks = getRanks();
+  return {kernelName(*this), "attention", ranks * attentionFlops(*this, 5), touchedBytes(*this), getDq()};
+}
 
 // Each scalar function counts as one operation at each point of the loops, though some take many.
 Cost FusedOp::cost() {

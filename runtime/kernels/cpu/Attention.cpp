@@ -1,7 +1,8 @@
 // Attention, a slice at a time. Keys come in blocks, of which keys and values are packed once for all queries; queries
 // in panels of six, each of which sees its own number of keys, so that what causality hides is neither multiplied nor
 // exponentiated. The scores of a panel stay in the L1 cache; running maximum m and sum l per query; what was
-// accumulated is scaled by exp(m_old - m_new) when a later block moves the maximum.
+// accumulated is scaled by exp(m_old - m_new) when a later block moves the maximum. A result that other keys gave
+// before is what was accumulated over l, and is taken so.
 #include "runtime/kernels/cpu/AttentionSlice.h"
 #include <cmath>
 
@@ -19,8 +20,10 @@ template <typename T> struct Forward : Operands<T> {
   T *keys, *values, *scores; // scratch
 
   void run() {
-    std::fill_n(m, shape.seq, kMinusInf<T>);
-    std::fill_n(l, shape.seq, T(0));
+    if (!shape.adds) {
+      std::fill_n(m, shape.seq, kMinusInf<T>);
+      std::fill_n(l, shape.seq, T(0));
+    }
     const int64_t last = keysSeen(shape, shape.seq);
     for (int64_t j0 = 0; j0 < last; j0 += kKeys) {
       const int64_t keysHere = std::min(kKeys, last - j0);
@@ -35,7 +38,8 @@ template <typename T> struct Forward : Operands<T> {
           finish(i0, rows);
       }
     }
-    for (int64_t i = 0; i < shape.seq && keysSeen(shape, i + 1) <= 0; ++i) // the first ones may see nothing
+    for (int64_t i = 0; !shape.adds && i < shape.seq && keysSeen(shape, i + 1) <= 0;
+         ++i) // the first ones may see nothing
       std::fill_n(out + i * strides.out.row, shape.value, T(0));
   }
 
@@ -49,7 +53,7 @@ template <typename T> struct Forward : Operands<T> {
     for (int64_t r = 0; r < panel.rows; ++r)
       exponentials(scores + r * ld, panel, r);
     multiply_panel<T>(out + i0 * strides.out.row, strides.out.row, panel.rows, shape.value, {scores, ld, 1}, values,
-                      depth, 0, panel.cols, T(1), panel.j0 > 0);
+                      depth, 0, panel.cols, T(1), panel.j0 > 0 || shape.adds);
   }
 
   /// All queries of a panel take as many vectors; what a query does not see becomes -inf, then 0.
@@ -73,11 +77,11 @@ template <typename T> struct Forward : Operands<T> {
       Whole().store(row + c, e);
       sums += e;
     }
-    if (panel.j0 > 0) {
-      const T kept = math::exp(m[i] - shift);
+    if (panel.j0 > 0 || shape.adds) {
+      const T kept = math::exp(m[i] - shift), factor = panel.j0 > 0 ? kept : kept * l[i];
       T *o = out + i * strides.out.row;
       for (int64_t c = 0; c < shape.value; ++c)
-        o[c] *= kept;
+        o[c] *= factor;
       l[i] *= kept;
     }
     l[i] += sum_across<T>(sums);

@@ -127,16 +127,16 @@ void attention_grad(T *dq, T *dk, T *dv, T *dbias, const T *dout, const T *out, 
     return (s.batch || shape.batch == 1) && (s.group || shape.group == 1) && (s.head || shape.head == 1) && s.row;
   };
   // What one block adds to all by itself is written there. The others, and what several slices share, is summed.
-  const bool addsQ = shape.past > kKeys || !hasOwnPlaces(grads.q);
-  const bool addsKv = shape.seq > kQueries || !hasOwnPlaces(grads.k) || !hasOwnPlaces(grads.v);
-  if (addsQ)
+  const bool addsQ = shape.adds || shape.past > kKeys || !hasOwnPlaces(grads.q);
+  const bool addsKv = shape.adds || shape.seq > kQueries || !hasOwnPlaces(grads.k) || !hasOwnPlaces(grads.v);
+  if (addsQ && !shape.adds)
     clear(dq, grads.q, 1, shape.seq, shape.key);
-  if (addsKv) {
+  if (addsKv && !shape.adds) {
     clear(dk, grads.k, 1, shape.past, shape.key);
     clear(dv, grads.v, 1, shape.past, shape.value);
   }
   const ScoreStrides &b = shape.bias;
-  if (dbias)
+  if (dbias && !shape.adds)
     clear(dbias, {b.batch, b.group, b.head, b.seq}, b.past, shape.seq, shape.past);
   Workspace<T> &w = workspace<T>();
   const int64_t some = std::min(kKeys, shape.past), block = kQueries * rowOf<T>(kKeys);

@@ -15,7 +15,7 @@ struct Slice {
   int64_t b, g, h;
   int64_t in(const HeadStrides &s) const { return b * s.batch + g * s.group + h * s.head; }
   int64_t in(const ScoreStrides &s) const { return b * s.batch + g * s.group + h * s.head; }
-  int64_t row(const AttentionShape &s) const { return ((b * s.group + g) * s.head + h) * s.seq; }
+  int64_t row(const AttentionShape &s) const { return ((b * s.group + g) * s.head + h) * (s.apart ? s.apart : s.seq); }
 };
 
 template <typename Body> void overSlices(const AttentionShape &shape, Body body) {

@@ -23,6 +23,7 @@ struct Layout {
   std::vector<MeshLine> mesh;
   std::vector<std::string> optimizer = {}, gradients = {}, params = {}; // mesh axes that store these
   std::vector<std::string> hierarchical = {};                           // an all_reduce over these is
+  std::vector<std::string> rings = {};                                  // over each of these keys go round
 
   using Stores = std::vector<std::pair<const char *, const std::vector<std::string> *>>;
   Stores stores() const { return {{"optimizer", &optimizer}, {"gradients", &gradients}, {"params", &params}}; }
@@ -65,6 +66,8 @@ struct Layout {
       stores.push_back(
           builder.getNamedAttr(what, builder.getStrArrayAttr(SmallVector<StringRef>(over->begin(), over->end()))));
     module->setAttr(dist::kStore, builder.getDictionaryAttr(stores));
+    if (!rings.empty())
+      module->setAttr(dist::kRing, builder.getStrArrayAttr(SmallVector<StringRef>(rings.begin(), rings.end())));
     SmallVector<StringRef> over(hierarchical.begin(), hierarchical.end());
     if (!over.empty())
       module->setAttr(dist::kAlgorithms,
@@ -223,6 +226,23 @@ TEST(Layout, ChunksEqualOneRank) {
                                                   {{{"tp", 2, kSeq}, {"cp", 2, both}}, {}}})
     EXPECT_TRUE(gpt.equals(layout));
   EXPECT_TRUE(places.equals({{{"cp", 2, {"seq zigzag", "row cyclic 2"}}}, {}}));
+}
+
+// Keys and values that go round, whatever else divides attention.
+TEST(Layout, RingsEqualOneRank) {
+  Case gpt(test::gpt(2)), inMicroBatches(test::gpt(2), 2), translation(test::encoderDecoder());
+  const std::vector<std::string> blocks{"seq", "past"}, chunks{"seq zigzag", "past zigzag"}, cp{"cp"}, none;
+  for (const Layout &layout :
+       std::vector<Layout>{{{{"cp", 2, blocks}}, none, none, none, none, cp},
+                           {{{"cp", 4, blocks}}, none, none, none, none, cp},
+                           {{{"cp", 2, chunks}}, none, none, none, none, cp},
+                           {{{"dp", 2, {"batch"}}, {"cp", 2, blocks}}, {"dp"}, {"dp"}, {"dp"}, none, cp},
+                           {{{"cp", 2, chunks}, {"tp", 2, kSeq}}, none, none, none, none, cp},
+                           {{{"tp", 2, {"past", "seq"}}, {"cp", 2, blocks}}, none, none, none, none, cp}}) {
+    EXPECT_TRUE(gpt.equals(layout));
+    EXPECT_TRUE(inMicroBatches.equals(layout));
+  }
+  EXPECT_TRUE(translation.equals({{{"cp", 2, {"dst", "dst2", "src", "src2", "src3"}}}, none, none, none, none, cp}));
 }
 
 // Gradients and parameters stored in parts: each layer's are scattered and gathered in its own iteration.

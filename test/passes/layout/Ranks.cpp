@@ -198,15 +198,29 @@ struct Ranks {
 
   static bool isBlock(dist::Entry entry) { return entry.hold == Hold::Split || entry.hold == Hold::Cut; }
 
+  /// Of attention whose keys go round, a sum over these ranks is what coordinate 0 makes: each sees all of it here.
+  void keepShare(Operation *op, Array &y, unsigned result, int64_t rank) {
+    auto ring = op->getAttrOfType<StringAttr>(dist::kRing);
+    const int m = ring ? mesh.index(ring) : -1;
+    if (m >= 0 && stateOf(ech::tensor(op->getResult(result)))[m].hold == Hold::Sum && coordinates[rank][m] != 0)
+      llvm::fill(y.data, 0);
+  }
+
   void ordinary(Operation *op) {
     std::vector<PerRank> results(op->getNumResults());
     auto inside = op->getAttrOfType<ArrayAttr>(dist::kInside);
+    const auto ring = op->getAttrOfType<StringAttr>(dist::kRing);
+    if (ring)
+      inside = Builder(op).getArrayAttr(ring);
     for (int64_t r = 0; r < ranks() && trouble.empty(); ++r) {
       std::vector<Array> operands;
       for (Value operand : op->getOperands()) {
         Tensor type = ech::tensor(operand);
         const PerRank &x = values[operand];
         Array mine = inside ? together(x, type, r, meshAxes(inside)) : x[r];
+        for (double &x :
+             mine.data) // what ranks beside the ring hold is nothing: what is made of it is a sum, or not kept
+          x = ring && std::isnan(x) ? 0 : x;
         // along an axis that the result sums away, what others hold is nothing
         StateAttr state = stateOf(type);
         auto extreme = dyn_cast<ech::ReduceOp>(op);
@@ -236,6 +250,7 @@ struct Ranks {
         for (double &x : made[0].data)
           x = interpret::rounded(x, type);
       for (auto [i, y] : llvm::enumerate(made)) {
+        keepShare(op, y, i, r);
         keep(y, ech::tensor(op->getResult(i)), r);
         results[i].push_back(std::move(y));
       }

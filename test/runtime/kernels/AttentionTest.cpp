@@ -205,5 +205,49 @@ TEST(AttentionGradient, BlocksAgreeWithDouble) {
   }
 }
 
+// What keys give one block after the other is what they give together, also to queries of which a block, or all, shows
+// nothing; so it is with derivatives, a block of queries after the other.
+TYPED_TEST(Attention, AddsToWhatOtherKeysGave) {
+  using T = TypeParam;
+  const AttentionShape all{2, 1, 2, 70, 300, 8, 8, 0.35, true, 230, {0, 0, 0, 300, 1}};
+  const Sizes n = sizesOf(all);
+  const AttentionStrides strides = stridesOf(all);
+  auto q = values<T>(n.q, 1), k = values<T>(n.k, 2), v = values<T>(n.v, 3), d = values<T>(n.out, 4);
+  std::vector<uint8_t> mask(70 * 300, 1);
+  for (int j = 0; j < 300; ++j)
+    mask[5 * 300 + j] = 0, mask[6 * 300 + j] = j < 290, mask[7 * 300 + j] = j > 200;
+  std::vector<T> out(n.out), top(n.rows), sum(n.rows), dq(n.q), dk(n.k), dv(n.v);
+  attention<T>(out.data(), top.data(), sum.data(), q.data(), k.data(), v.data(), all, strides, mask.data());
+  attention_grad<T>(dq.data(), dk.data(), dv.data(), nullptr, d.data(), out.data(), top.data(), sum.data(), q.data(),
+                    k.data(), v.data(), all, strides, strides, mask.data());
+
+  std::vector<T> out2(n.out), top2(n.rows, -INFINITY), sum2(n.rows), dq2(n.q), dk2(n.k), dv2(n.v);
+  auto inParts = [&](auto visit) {
+    for (auto [i, rows] : {std::pair<int64_t, int64_t>{0, 64}, {64, 6}})
+      for (auto [j, keys] : {std::pair<int64_t, int64_t>{290, 10}, {0, 265}, {265, 25}}) {
+        AttentionShape part = all;
+        part.seq = rows;
+        part.past = keys;
+        part.offset += i - j;
+        part.adds = true;
+        part.apart = all.seq;
+        visit(part, i, i * strides.q.row, j * strides.k.row, mask.data() + i * 300 + j);
+      }
+  };
+  inParts([&](const AttentionShape &part, int64_t i, int64_t atQ, int64_t atK, const uint8_t *seen) {
+    attention<T>(&out2[atQ], &top2[i], &sum2[i], &q[atQ], &k[atK], &v[atK], part, strides, seen);
+  });
+  expectClose(out2, out, "out");
+  expectClose(top2, top, "maximum");
+  expectClose(sum2, sum, "sum");
+  inParts([&](const AttentionShape &part, int64_t i, int64_t atQ, int64_t atK, const uint8_t *seen) {
+    attention_grad<T>(&dq2[atQ], &dk2[atK], &dv2[atK], nullptr, &d[atQ], &out2[atQ], &top2[i], &sum2[i], &q[atQ],
+                      &k[atK], &v[atK], part, strides, strides, seen);
+  });
+  expectClose(dq2, dq, "dq");
+  expectClose(dk2, dk, "dk");
+  expectClose(dv2, dv, "dv");
+}
+
 } // namespace
 } // namespace echelon::runtime

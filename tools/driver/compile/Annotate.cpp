@@ -76,6 +76,7 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   llvm::SmallVector<mlir::Attribute> algorithms;
   std::map<std::string, llvm::SmallVector<llvm::StringRef>> stores; // mesh axes by what is stored
   llvm::SmallVector<mlir::NamedAttribute> places, schedules;
+  llvm::SmallVector<llvm::StringRef> rings;
   for (const MeshAxisSettings &axis : settings.mesh) {
     llvm::SmallVector<llvm::StringRef> list;
     llvm::SmallVector<bool> padded;
@@ -94,6 +95,10 @@ void Compilation::annotateLayout(mlir::Builder &b) {
                     dist::listMaps(b.getContext(), maps)});
     if (!axis.schedule.empty())
       schedules.push_back(b.getNamedAttr(axis.name, b.getStringAttr(axis.schedule)));
+    if (axis.ring.valid()) {
+      rings.push_back(axis.name);
+      places.push_back(b.getNamedAttr(axis.name + ".ring", location(axis.ring)));
+    }
     if (settings.isWorkerAxis(axis.name))
       places.push_back(b.getNamedAttr(axis.name + ".sync", location(settings.sync->range)));
     for (const auto &[what, range] : axis.stored)
@@ -119,6 +124,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   (*module)->setAttr(dist::kStore, b.getDictionaryAttr(stored));
   if (!schedules.empty())
     (*module)->setAttr(dist::kSchedules, b.getDictionaryAttr(schedules));
+  if (!rings.empty())
+    (*module)->setAttr(dist::kRing, b.getStrArrayAttr(rings));
   (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));
   (*module)->setAttr(dist::kAlgorithms, b.getArrayAttr(algorithms));
 }

@@ -135,8 +135,8 @@ bool Compilation::resolveBlock() {
 void Compilation::checkAlgorithms() {
   for (const frontend::CollectiveSettings &c : settings.collectives) {
     const bool isSent = c.kind == "all_to_all"; // by sends and receives
-    const bool isKnown = c.algorithm == "native" || c.algorithm == dist::kHierarchical || (c.algorithm == "ring" && !isSent) ||
-                         (c.algorithm == "tree" && c.kind == "all_reduce");
+    const bool isKnown = c.algorithm == "native" || c.algorithm == dist::kHierarchical ||
+                         (c.algorithm == "ring" && !isSent) || (c.algorithm == "tree" && c.kind == "all_reduce");
     if (!isKnown)
       settings.notBuilt.push_back({c.range, "collective " + c.kind + " with " + c.algorithm + " on a GPU",
                                    std::string(c.kind == "all_reduce" ? "ring, tree and native (NCCL's own choice) are"
@@ -341,6 +341,16 @@ void Compilation::refuseWithPipelines(const std::set<std::string> &repeats) {
     }
 }
 
+/// Keys of attention go round on CPUs.
+void Compilation::refuseRingsOnGpus() {
+  for (const MeshAxisSettings &mesh : settings.mesh)
+    if (mesh.ring.valid() && mesh.size > 1 && options.machine != Machine::Cpu) {
+      settings.layoutBuilt = false;
+      settings.notBuilt.push_back(
+          {mesh.ring, "split with ring on a GPU", "leave `with ring` out, and keys and values are gathered"});
+    }
+}
+
 void Compilation::checkLayoutAxes() {
   std::map<std::string, int64_t> sizes;
   std::set<std::string> repeats;
@@ -355,6 +365,7 @@ void Compilation::checkLayoutAxes() {
   size_t known = settings.notBuilt.size();
   checkAxes(settings, sizes, repeats, diagnostics);
   refuseWithPipelines(repeats);
+  refuseRingsOnGpus();
   reportNotBuilt(known);
   if (!module)
     return;

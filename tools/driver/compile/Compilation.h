@@ -99,9 +99,10 @@ public:
 private:
   Target target() const { return options.machine == Machine::Cpu ? Target::Cpu : Target::Gpu; }
   bool chooseTrain();
-  bool resolveBlock();    ///< settings, as the options want it; false: errors
-  bool elaborateModel();  ///< module and facts; false: errors
+  bool resolveBlock();   ///< settings, as the options want it; false: errors
+  bool elaborateModel(); ///< module and facts; false: errors
   void refuseWithPipelines(const std::set<std::string> &repeats);
+  void refuseRingsOnGpus();
   void checkLayoutAxes(); ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();
   void checkAlgorithms(); ///< of collectives, where NCCL does them
@@ -125,7 +126,7 @@ private:
   bool checkUntil();    ///< evaluations have the metric of `until`
   bool checkPatterns(); ///< every parameter has an optimize line, every pattern a parameter
   // MemoryFit.cpp
-  bool checkMemory();           ///< that a device holds what a rank takes
+  bool checkMemory(); ///< that a device holds what a rank takes
   std::vector<std::string> storeLines() const;
   std::string whatFits() const; ///< the nearest layout that it would hold, for a message
   std::string folder() const;
