@@ -9,6 +9,8 @@ using namespace echelon::lower;
 Lowering::Lowering(ModuleOp module, MeshAttr mesh)
     : b(module.getContext()), mesh(mesh), module(module), symbols(module) {
   addStructure(*this);
+  addRepeats(*this);
+  addTurns(*this);
   addLoops(*this);
   addContractions(*this);
   addReductions(*this);

@@ -236,6 +236,8 @@ Value withMiddle(Lowering &l, Value v, llvm::ArrayRef<llvm::StringRef> over, Aro
 
 // One function a file of this folder: the rules of its operations.
 void addStructure(Lowering &l);
+void addRepeats(Lowering &l);
+void addTurns(Lowering &l);
 void addLoops(Lowering &l);
 void addContractions(Lowering &l);
 void addReductions(Lowering &l);

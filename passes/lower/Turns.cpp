@@ -1,0 +1,260 @@
+// The turns of a pipeline's stages, what one stage does alone, and what goes from one to the next.
+#include "passes/Phase.h"
+#include "passes/lower/Repeats.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace echelon;
+using namespace echelon::lower;
+
+Lowering::Chunks echelon::lower::chunksOf(Lowering &l, DictionaryAttr turns) {
+  const int m = l.mesh.index(turns.getAs<StringAttr>("over").getValue());
+  const auto axis = cast<StringAttr>(l.mesh.getAxes()[m].list[0]);
+  const int64_t count = l.mesh.mapOf(m, axis).chunks;
+  return count > 1 ? Lowering::Chunks{axis, count, turns.getAs<IntegerAttr>("buffers").getInt(), {}, {}}
+                   : Lowering::Chunks();
+}
+namespace {
+/// The axis of the buffers in which turns leave what they send.
+constexpr StringLiteral kBuffer = "@buffer";
+/// What is under way when all turns are over is waited for.
+void waitBehind(Lowering &l, Value tickets) {
+  OpBuilder behind(l.turns->getContext());
+  behind.setInsertionPointAfter(l.turns);
+  setPhase(rt::WaitOp::create(behind, tickets.getLoc(), tickets), "update");
+}
+
+/// A message that is under way from one turn to the next is waited for before the next one of its kind is made, and
+/// when all turns are over.
+void waitForSends(Lowering &l, Block &region) {
+  for (Value tickets : l.sends) {
+    OpBuilder begin = OpBuilder::atBlockBegin(&region);
+    copyPhase(tickets.getDefiningOp(), rt::WaitOp::create(begin, tickets.getLoc(), tickets));
+    waitBehind(l, tickets);
+  }
+  l.sends.clear();
+}
+
+/// The later loops of a pass through stages.
+SmallVector<ech::RepeatOp> laterLoops(ech::RepeatOp loop) {
+  SmallVector<ech::RepeatOp> later;
+  for (Operation *next = loop->getNextNode(); next; next = next->getNextNode())
+    if (auto turns = next->getAttrOfType<DictionaryAttr>(dist::kTurns)) {
+      if (turns.getAs<StringAttr>("part").getValue() == "forward")
+        break; // of the next pass
+      later.push_back(cast<ech::RepeatOp>(next));
+    }
+  return later;
+}
+
+/// What the later loops of a pipeline read comes before the first one: they all run in its turns.
+LogicalResult lowerForLater(Lowering &l, ech::RepeatOp first, ArrayRef<ech::RepeatOp> later) {
+  SmallVector<Value> open;
+  llvm::SmallPtrSet<Operation *, 4> loops{first};
+  for (ech::RepeatOp loop : later) {
+    loops.insert(loop);
+    loop->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+  }
+  llvm::SetVector<Operation *> needed;
+  while (!open.empty()) {
+    Operation *def = open.pop_back_val().getDefiningOp();
+    if (!def || def->getBlock() != first->getBlock() || def->isBeforeInBlock(first) || loops.contains(def) ||
+        !needed.insert(def))
+      continue;
+    def->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+  }
+  SmallVector<Operation *> order = needed.takeVector();
+  llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *op : order) {
+    op->moveBefore(first);
+    if (failed(l.lower(op)))
+      return failure();
+  }
+  return success();
+}
+
+/// The rt.stages whose first region is the loop.
+rt::StagesOp makeStages(Lowering &l, ech::RepeatOp op, DictionaryAttr turns, int64_t micro, int64_t parts) {
+  const StringRef over = turns.getAs<StringAttr>("over").getValue();
+  return rt::StagesOp::create(l.b, op.getLoc(), op.getAxis(), micro, turns.getAs<StringAttr>("schedule").getValue(),
+                              l.mesh.index(over), over, turns.getAs<IntegerAttr>("slots").getInt(),
+                              chunksOf(l, turns).count, parts);
+}
+
+/// What a loop does in its turns; `position`: of the micro batch.
+LogicalResult lowerTurn(Lowering &l, ech::RepeatOp op, DictionaryAttr turns, Places &places, Block &turn,
+                        Value position) {
+  if (turn.getNumArguments() > 2) {
+    l.chunks = chunksOf(l, turns);
+    l.chunks.turn = turn.getArgument(2);
+    l.chunks.buffer = turn.getArgument(3);
+  }
+  const LogicalResult lowered = lowerIterations(l, op, places, turn, position, turn.getArgument(1));
+  if (succeeded(lowered))
+    waitForSends(l, turn);
+  l.chunks = {};
+  return lowered;
+}
+
+/// The loops of a pipeline, one after the other: the regions of one rt.stages.
+LogicalResult lowerTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
+  OpBuilder::InsertionGuard guard(l.b);
+  const StringRef part = turns.getAs<StringAttr>("part").getValue();
+  const SmallVector<ech::RepeatOp> later = laterLoops(op);
+  Places places;
+  if (part != "forward")
+    l.b.setInsertionPoint(l.turns);
+  else if (failed(lowerForLater(l, op, later)))
+    return failure();
+  placeResults(l, op, places);
+  if (part == "forward")
+    l.turns = makeStages(l, op, turns, static_cast<int64_t>(op.getCount()), int64_t(later.size()) + 1);
+  Block &turn = (part == "forward"    ? l.turns.getForward()
+                 : part == "backward" ? l.turns.getBackward()
+                                      : l.turns.getWeights())
+                    .front();
+  const LogicalResult lowered = lowerTurn(l, op, turns, places, turn, turn.getArgument(0));
+  if (later.empty())
+    l.turns = {};
+  return lowered;
+}
+
+/// A loop that runs until data end takes the turns of one micro batch after the other: nothing else is to be done while
+/// a message is under way.
+LogicalResult lowerOpenTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
+  OpBuilder::InsertionGuard guard(l.b);
+  Places places;
+  placeResults(l, op, places);
+  auto loop = rt::ForOp::create(l.b, op.getLoc(), op.getAxis(), op.getCount(), op.getReverse(), op.getTime());
+  l.b.setInsertionPointToStart(&loop.getBody().front());
+  auto stages = makeStages(l, op, turns, /*micro=*/1, /*parts=*/1);
+  return lowerTurn(l, op, turns, places, stages.getForward().front(), loop.position());
+}
+/// What the ranks on the first stage do, or those on the last; with `except` all others. Of a stage's chunks the first
+/// begins and the last ends.
+rt::AtOp atEnd(Lowering &l, Operation *op, StringRef over, bool isFirst, bool except) {
+  const int64_t m = l.mesh.index(over);
+  auto at = rt::AtOp::create(l.b, op->getLoc(), isFirst ? 0 : l.mesh.sizeOf(m) - 1, m, over, except, l.chunks.turn,
+                             l.chunks.turn ? l.b.getI64IntegerAttr(isFirst ? 0 : l.chunks.count - 1) : IntegerAttr());
+  at.getBody().emplaceBlock();
+  return at;
+}
+
+/// A result lies where it is wanted, or in a place of its own, on all ranks: others read there what a dist.receive
+/// brings, or nothing. What is a share of a sum, elsewhere nothing, and not added up where it is made, is 0 there.
+LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
+  const int m = l.mesh.index(op.getOver());
+  dist::YieldOp yield = op.yield();
+  SmallVector<Destination> places;
+  for (auto [value, result] : llvm::zip(yield.getValues(), op.getResults())) {
+    places.push_back(l.target(result));
+    const bool isShare =
+        dist::stateOf(result)[m].hold == dist::Hold::Sum && dist::stateOf(value)[m].hold != dist::Hold::Sum;
+    if (isShare && !places.back().adds)
+      l.fill(places.back().buffer, 0, op.getLoc());
+  }
+  rt::AtOp at = atEnd(l, op, op.getOver(), op.getStage() == "first", /*except=*/false);
+  OpBuilder::InsertionGuard guard(l.b);
+  l.b.setInsertionPointToStart(&at.getBody().front());
+  for (auto [i, place] : llvm::enumerate(places))
+    l.destinations[&yield->getOpOperand(i)] = place;
+  l.reserveMessages(*op.block());
+  for (Operation &inner : op.block()->without_terminator())
+    if (failed(l.lower(&inner)))
+      return failure();
+  for (auto [value, place] : llvm::zip(yield.getValues(), places))
+    if (!(l.added.contains(value) && l.buffers.lookup(value) == place.buffer))
+      l.copy(place.buffer, l.read(value), value.getLoc(), place.adds);
+  for (Operation &made : at.getBody().front())
+    if (!made.hasAttr(ech::kPhase))
+      copyPhase(op, &made);
+  forgetFree(l, at.getBody().front(), op.getBody());
+  return success();
+}
+
+/// Done by all ranks but those at one end of the stages.
+template <typename Message, typename... More>
+Message toNeighbor(Lowering &l, Operation *op, Value buffer, StringRef over, StringRef toward, StringRef why,
+                   More... more) {
+  const int64_t m = l.mesh.index(over);
+  const bool isNext = toward == "next";
+  OpBuilder inside = OpBuilder::atBlockBegin(&atEnd(l, op, over, !isNext, /*except=*/true).getBody().front());
+  auto message = Message::create(inside, op->getLoc(), buffer, isNext ? 1 : -1, ArrayRef<int64_t>(m), l.mesh.sizeOf(m),
+                                 over, why, /*around=*/bool(l.chunks.turn), more...);
+  copyPhase(op, message);
+  return message;
+}
+
+LogicalResult lowerReceive(Lowering &l, dist::ReceiveOp op) {
+  Value own = op.getValue(), place, from = l.read(own);
+  const bool isFromStage = own.hasOneUse() && own.getDefiningOp<dist::AtOp>();
+  if (isFromStage) { // it has a place of its own, for whatever comes
+    place = from;
+    l.buffers.erase(own);
+    l.bind(op.getResult(), place);
+  } else {
+    place = l.result(op.getResult());
+    OpBuilder::InsertionGuard guard(l.b);
+    rt::AtOp at = atEnd(l, op, op.getOver(), op.getFrom() == "previous", /*except=*/false);
+    l.b.setInsertionPointToStart(&at.getBody().front());
+    l.copy(place, from, op.getLoc());
+    for (Operation &made : at.getBody().front())
+      copyPhase(op, &made);
+  }
+  toNeighbor<rt::ReceiveOp>(l, op, place, op.getOver(), op.getFrom(), op.getWhy());
+  return success();
+}
+
+LogicalResult lowerSend(Lowering &l, dist::SendOp op) {
+  Value buffer = l.read(op.getValue());
+  const int64_t buffers = l.chunks.axis ? l.chunks.buffers : 1;
+  if (!rt::buffer(buffer).isDense()) {
+    Value dense = l.alloc(l.bufferType(op.getValue()), op.getLoc());
+    l.copy(dense, buffer, op.getLoc());
+    buffer = dense;
+  }
+  if (!l.turns) {
+    toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), Value(), Value());
+    return success();
+  }
+  // it goes on while the stage does something else, and what it takes stays until then
+  OpBuilder before(l.turns);
+  Value tickets = rt::TicketsOp::create(before, op.getLoc(), rt::TicketType::get(l.b.getContext()), buffers);
+  copyPhase(op, tickets.getDefiningOp());
+  if (buffers == 1) {
+    l.sends.push_back(tickets);
+    if (auto alloc = rt::allocOf(buffer); alloc && l.turns->isAncestor(alloc))
+      alloc->moveBefore(l.turns);
+    toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), tickets, Value());
+    return success();
+  }
+  // More than one is under way: it goes from several buffers in turn.
+  SmallVector<Axis> axes(rt::buffer(buffer).getAxes());
+  axes.insert(axes.begin(), {l.b.getStringAttr(kBuffer), buffers});
+  OpBuilder::InsertionGuard guard(l.b);
+  const auto here = l.b.saveInsertionPoint();
+  l.b.setInsertionPoint(l.turns);
+  Value all = l.alloc(axes, rt::buffer(buffer).getElement(), op.getLoc());
+  l.b.restoreInsertionPoint(here);
+  Value own = l.slice(all, kBuffer, 0, op.getLoc(), l.chunks.buffer);
+  auto send = toNeighbor<rt::SendOp>(l, op, own, op.getOver(), op.getTo(), op.getWhy(), tickets, l.chunks.buffer);
+  l.b.setInsertionPoint(send);
+  rt::WaitOp::create(l.b, op.getLoc(), tickets, l.chunks.buffer);
+  l.copy(own, buffer, op.getLoc());
+  for (Operation &made : *send->getBlock())
+    if (!made.hasAttr(ech::kPhase))
+      copyPhase(op, &made);
+  waitBehind(l, tickets);
+  return success();
+}
+} // namespace
+
+LogicalResult echelon::lower::lowerInTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns) {
+  return op.getCount() == 0 ? lowerOpenTurns(l, op, turns) : lowerTurns(l, op, turns);
+}
+
+void echelon::lower::addTurns(Lowering &l) {
+  l.add<dist::AtOp>(lowerAt);
+  l.add<dist::ReceiveOp>(lowerReceive);
+  l.add<dist::SendOp>(lowerSend);
+}
