@@ -161,7 +161,7 @@ def environment(work):
     """What Echelon is started with: programs are built in the quick way, and kept in the work folder unless told."""
     cache = pathlib.Path(os.environ.get("ECHELON_CACHE", work / "cache"))
     cache.mkdir(exist_ok=True)
-    return {**os.environ, "CXX": str(HERE / "quick-c++"), "CXXFLAGS": "", "ECHELON_CACHE": str(cache), "NO_COLOR": "1"}
+    return {**os.environ, "CXX": str(HERE.parent / "quick-c++"), "CXXFLAGS": "", "ECHELON_CACHE": str(cache), "NO_COLOR": "1"}
 
 
 def echelon(program, work, *arguments, folder=None):
