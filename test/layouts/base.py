@@ -16,8 +16,8 @@ from make_data import npy  # noqa: E402
 FAMILIES = {
     "data": ("dp", "zero1", "zero2", "zero3", "hsdp", "hierarchical"),
     "tensor": ("tp", "tp_seq"),
-    "pipeline": ("1f1b", "gpipe", "zero_bubble"),
-    "context": ("cp", "zigzag"),
+    "pipeline": ("1f1b", "gpipe", "zero_bubble", "interleaved"),
+    "context": ("cp", "zigzag", "ring"),
     "expert": ("ep",),
     "recompute": ("full", "every", "keep"),
 }
@@ -36,9 +36,11 @@ class Model:
     expert: str = ""     # over ep
     keep: str = ""       # a name for `recompute keep`
     micro: bool = True   # whether it takes micro batches
+    attends: bool = True # whether what is over cp attends to it
 
     def has(self, base):
-        splits = {"tp_seq": self.seq, "ep": self.expert, "cp": self.context, "zigzag": self.context}
+        splits = {"tp_seq": self.seq, "ep": self.expert, "cp": self.context, "zigzag": self.context,
+                  "ring": self.context and self.attends}
         return bool(splits.get(base, "what all have"))
 
 
@@ -48,7 +50,7 @@ MODELS = {
     "llama": Model("group, ff, vocab", "seq", "seq, past", keep="attn.q"),
     "translate": Model("head, ff, vocab", "src, dst", "src, src2, dst, dst2", keep="cross.q"),
     "moe": Model("head, ff, vocab", "seq", "seq, past", "expert", keep="attn.q"),
-    "resnet": Model("channel, mid", "height", keep="part.h", micro=False),
+    "resnet": Model("channel, mid", "height", keep="part.h", micro=False, attends=False),
 }
 
 
@@ -72,7 +74,8 @@ class Case:
             sizes["pod"] = 2
         for family, axis in ("tensor", "tp"), ("pipeline", "pp"), ("context", "cp"), ("expert", "ep"):
             if self.of(family):
-                sizes[axis] = 4 if len(self.bases) == 1 and axis in ("pp", "ep") else 2
+                has_parts = axis in ("pp", "ep") and self.bases != ("interleaved",)  # that has parts of stages
+                sizes[axis] = 4 if len(self.bases) == 1 and has_parts else 2
         return {axis: sizes[axis] for axis in MESH if axis in sizes} or {"dp": 2}
 
     @property
@@ -99,9 +102,11 @@ class Case:
         if self.of("expert"):
             lines.append(f"split {model.expert}, batch over ep")
         if self.of("pipeline"):
-            lines.append(f"split layer over pp with {self.of('pipeline')}")
+            chunks = "(2)" if self.of("pipeline") == "interleaved" else ""
+            lines.append(f"split layer over pp with {self.of('pipeline')}{chunks}")
         if self.of("context"):
-            lines.append(f"split {model.context} over cp{' with zigzag' if self.of('context') == 'zigzag' else ''}")
+            ways = {"cp": "", "zigzag": " with zigzag", "ring": " with zigzag with ring"}
+            lines.append(f"split {model.context} over cp{ways[self.of('context')]}")
         if self.of("tensor"):
             lines.append(f"split {model.tensor}{', ' + model.seq if self.of('tensor') == 'tp_seq' else ''} over tp")
         if data in STORES:  # what whole parameters are alike on, but for the pods of HSDP
