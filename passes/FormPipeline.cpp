@@ -299,6 +299,8 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
     if (failed(stages) || !*stages)
       return stages;
     const StringRef over = mesh.nameOf((*stages)->meshAxis()), schedule = scheduleOf(over);
+    if (mesh.mapOf((*stages)->meshAxis(), (*stages)->forward().getAxis()).chunks > 1 && failed(checkChunks(pass, over)))
+      return failure();
     // each of these changes what is done where
     settlePhases(pass);
     separateFree(pass);
@@ -317,6 +319,22 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
       stages = Stages::of(pass, mesh);
     }
     Former(pass, **stages, schedule).run();
+    return success();
+  }
+
+  /// Where stages have several chunks, none is at the end of its part of a pass when another one is: a message of all
+  /// of them has no turn.
+  LogicalResult checkChunks(ech::RepeatOp pass, StringRef over) {
+    for (Operation &op : pass.block()->without_terminator()) {
+      auto list = op.getAttrOfType<ArrayAttr>("over");
+      const bool isMessage = isa<DistDialect>(op.getDialect()) && list && ech::has(list, over);
+      auto inside = op.getAttrOfType<ArrayAttr>(kInside);
+      if ((isMessage && !isShareOfStage(&op, over)) || (inside && ech::has(inside, over)))
+        return emitError(op.getLoc())
+               << "E0318: a sum over all stages of " << over
+               << " in each pass, as of the derivative of samples that every iteration reads, is "
+                  "not built yet with interleaved; use 1f1b";
+    }
     return success();
   }
 
