@@ -51,8 +51,6 @@ private:
   ech::RepeatOp part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept);
   DictionaryAttr turnsOf(Part part);
   std::string whyOf(ech::RepeatOp loop) const;
-  /// Of the iterations of each stage.
-  int64_t chunks() const { return meshOf(pass).mapOf(stages.meshAxis(), stages.forward().getAxis()).chunks; }
 
   ech::RepeatOp pass;
   const Stages &stages;
@@ -210,7 +208,7 @@ void Former::cut() {
     partOfOp[&op] = partOf(&op);
   }
   if (parts.size() == 1) {
-    if (DictionaryAttr turns = turnsOf(Part::Forward); turns && chunks() > 1)
+    if (DictionaryAttr turns = turnsOf(Part::Forward); turns && stages.chunks() > 1)
       pass->setAttr(kTurns, turns);
     return;
   }
@@ -242,7 +240,7 @@ DictionaryAttr Former::turnsOf(Part part) {
     return {};
   const int64_t ranks = meshOf(pass).sizeOf(stages.meshAxis()), micro = std::max<int64_t>(1, int64_t(pass.getCount()));
   const runtime::StageOrder *known = runtime::stageOrderNamed(schedule); // as the resolver says
-  const runtime::StageOrder::Places places = known->places(ranks, micro, chunks());
+  const runtime::StageOrder::Places places = known->places(ranks, micro, stages.chunks());
   const char *name = part == Part::Forward ? "forward" : part == Part::Backward ? "backward" : "weights";
   return builder.getDictionaryAttr({builder.getNamedAttr("part", builder.getStringAttr(name)),
                                     builder.getNamedAttr("schedule", builder.getStringAttr(schedule)),
@@ -299,7 +297,7 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
     if (failed(stages) || !*stages)
       return stages;
     const StringRef over = mesh.nameOf((*stages)->meshAxis()), schedule = scheduleOf(over);
-    if (mesh.mapOf((*stages)->meshAxis(), (*stages)->forward().getAxis()).chunks > 1 && failed(checkChunks(pass, over)))
+    if ((*stages)->chunks() > 1 && failed(checkChunks(pass, over)))
       return failure();
     // each of these changes what is done where
     settlePhases(pass);

@@ -36,30 +36,21 @@ LogicalResult lowerAttentionGrad(Lowering &l, ech::AttentionGradOp op) {
     return lowerRing(l, op);
   Location loc = op.getLoc();
   Heads h(l, op, op.getQ(), op.getK());
-  AttentionOperands x(l, op, h);
-  SmallVector<int64_t> so, gq, gk, gv, go;
-  Value out = h.withStrides(l, l.read(op.getResult()), h.query, so, loc);
-  Value dout = h.withStrides(l, l.read(op.getCotangent()), h.query, go, loc);
-  const SmallVector<Axis> rows = h.statistics(l.local(op.getMaximum()));
-  Value maximum = l.denseAs(l.read(op.getMaximum()), rows, loc), sum = l.denseAs(l.read(op.getSum()), rows, loc);
-  x.readScores(l, op, h);
-  Value dq = h.result(l, op.getDq(), h.query, gq), dk = h.result(l, op.getDk(), h.past, gk);
-  Value dv = h.result(l, op.getDv(), h.past, gv);
-  Value dbias = h.biasCotangent(l, op.getDbias(), x.bias, x.sb, loc);
+  AttentionCotangents x(l, op, h);
   for (const Lowering::Segment &part : h.parts(l, op.getQ(), op.getCausal())) {
     auto of = [&](Value all) { return h.partOf(l, all, part, loc); };
     auto rowsOf = [&](Value all) { return l.denseAs(of(all), rt::buffer(of(all)).getAxes(), loc); };
     // cotangents of what has no queries are sums over the parts
     auto sumOf = [&](Value sum) { return part.at == 0 || !sum ? sum : l.alloc(rt::buffer(sum), loc); };
-    const bool isBiasOfQueries = dbias && rt::buffer(dbias).has(h.query);
-    Value partOfDk = sumOf(dk), partOfDv = sumOf(dv), partOfDbias = isBiasOfQueries ? of(dbias) : sumOf(dbias);
+    const bool isBiasOfQueries = x.dbias && rt::buffer(x.dbias).has(h.query);
+    Value partOfDk = sumOf(x.dk), partOfDv = sumOf(x.dv), partOfDbias = isBiasOfQueries ? of(x.dbias) : sumOf(x.dbias);
     rt::AttentionGradOp::create(
-        l.b, loc, of(dq), partOfDk, partOfDv, partOfDbias, of(dout), of(out), rowsOf(maximum), rowsOf(sum), of(x.q),
-        x.k, x.v, of(x.mask), of(x.bias), h.between(l, op.getQ(), op.getK(), part),
+        l.b, loc, of(x.dq), partOfDk, partOfDv, partOfDbias, of(x.dout), of(x.out), rowsOf(x.maximum), rowsOf(x.sum),
+        of(x.q), x.k, x.v, of(x.mask), of(x.bias), h.between(l, op.getQ(), op.getK(), part),
         h.sizes(l, op.getQ(), op.getK(), op.getV(), part), op.getScaleAttr(), op.getCausalAttr(), l.list(x.sm),
-        l.list(x.sb), joined(l, {x.sq, x.sk, x.sv, so}), joined(l, {gq, gk, gv, go}));
-    for (auto [sum, summand] : {std::pair(dk, partOfDk), std::pair(dv, partOfDv), std::pair(dbias, partOfDbias)})
-      if (part.at != 0 && sum && !(sum == dbias && isBiasOfQueries))
+        l.list(x.sb), joined(l, {x.sq, x.sk, x.sv, x.so}), joined(l, {x.gq, x.gk, x.gv, x.go}));
+    for (auto [sum, summand] : {std::pair(x.dk, partOfDk), std::pair(x.dv, partOfDv), std::pair(x.dbias, partOfDbias)})
+      if (part.at != 0 && sum && !(sum == x.dbias && isBiasOfQueries))
         l.copy(sum, summand, loc, /*adds=*/true);
   }
   h.addUp(l, loc);

@@ -193,6 +193,26 @@ struct AttentionOperands {
   }
 };
 
+/// What the derivative reads and makes besides.
+struct AttentionCotangents : AttentionOperands {
+  SmallVector<int64_t> so, gq, gk, gv, go;
+  Value out, dout, maximum, sum, dq, dk, dv, dbias;
+
+  AttentionCotangents(Lowering &l, ech::AttentionGradOp op, Heads &h) : AttentionOperands(l, op, h) {
+    Location loc = op.getLoc();
+    out = h.withStrides(l, l.read(op.getResult()), h.query, so, loc);
+    dout = h.withStrides(l, l.read(op.getCotangent()), h.query, go, loc);
+    const SmallVector<Axis> rows = h.statistics(l.local(op.getMaximum()));
+    maximum = l.denseAs(l.read(op.getMaximum()), rows, loc);
+    sum = l.denseAs(l.read(op.getSum()), rows, loc);
+    readScores(l, op, h);
+    dq = h.result(l, op.getDq(), h.query, gq);
+    dk = h.result(l, op.getDk(), h.past, gk);
+    dv = h.result(l, op.getDv(), h.past, gv);
+    dbias = h.biasCotangent(l, op.getDbias(), bias, sb, loc);
+  }
+};
+
 /// Of attention whose keys and values go round a mesh axis (RingAttention.cpp).
 mlir::LogicalResult lowerRing(Lowering &l, ech::AttentionOp op);
 mlir::LogicalResult lowerRing(Lowering &l, ech::AttentionGradOp op);

@@ -9,7 +9,7 @@ using namespace echelon::lower;
 namespace {
 /// What both directions say of the ring.
 struct Ring {
-  int64_t mesh, ranks;
+  int64_t mesh, ranks, come; // come: blocks of others for which there is room
   SmallVector<Value> begins;
   SmallVector<Attribute> queries;
   SmallVector<int64_t> keys;
@@ -18,6 +18,7 @@ struct Ring {
   template <typename Op> Ring(Lowering &l, Op op, const Heads &h) {
     mesh = l.mesh.index(op->template getAttrOfType<StringAttr>(dist::kRing));
     ranks = l.mesh.sizeOf(mesh);
+    come = std::min<int64_t>(ranks - 1, 2);
     why = op->template getAttrOfType<StringAttr>(ech::kWhy);
     for (const Lowering::Segment &part : h.parts(l, op.getQ(), op.getCausal())) {
       queries.push_back(l.size(Axis{l.b.getStringAttr(h.query), part.size}));
@@ -77,9 +78,8 @@ LogicalResult echelon::lower::lowerRing(Lowering &l, ech::AttentionOp op) {
   };
   Value largest = dense(maximum), total = dense(sum);
   const Ring ring(l, op, h);
-  const int64_t come = std::min<int64_t>(ring.ranks - 1, 2);
-  rt::RingAttentionOp::create(l.b, loc, out, largest, total, blocks(l, come, k, "keys_that_come", loc),
-                              blocks(l, come, v, "values_that_come", loc), x.q, k, v, x.mask, x.bias, ring.begins,
+  rt::RingAttentionOp::create(l.b, loc, out, largest, total, blocks(l, ring.come, k, "keys_that_come", loc),
+                              blocks(l, ring.come, v, "values_that_come", loc), x.q, k, v, x.mask, x.bias, ring.begins,
                               l.b.getArrayAttr(ring.queries), l.list(ring.keys), l.list(ring.mesh),
                               l.b.getI64IntegerAttr(ring.ranks), l.b.getStringAttr(l.mesh.nameOf(ring.mesh)), ring.why,
                               h.sizes(l, op.getQ(), op.getK(), op.getV(), {0, h.seq, {}, ""}), op.getScaleAttr(),
@@ -92,30 +92,20 @@ LogicalResult echelon::lower::lowerRing(Lowering &l, ech::AttentionOp op) {
 LogicalResult echelon::lower::lowerRing(Lowering &l, ech::AttentionGradOp op) {
   Location loc = op.getLoc();
   Heads h(l, op, op.getQ(), op.getK());
-  AttentionOperands x(l, op, h);
+  AttentionCotangents x(l, op, h);
   Value k = denseKeys(l, h, x.k, x.sk, loc), v = denseKeys(l, h, x.v, x.sv, loc);
-  SmallVector<int64_t> so, gq, gk, gv, go;
-  Value out = h.withStrides(l, l.read(op.getResult()), h.query, so, loc);
-  Value dout = h.withStrides(l, l.read(op.getCotangent()), h.query, go, loc);
-  const SmallVector<Axis> rows = h.statistics(l.local(op.getMaximum()));
-  Value maximum = l.denseAs(l.read(op.getMaximum()), rows, loc), sum = l.denseAs(l.read(op.getSum()), rows, loc);
-  x.readScores(l, op, h);
-  Value dq = h.result(l, op.getDq(), h.query, gq), dk = h.result(l, op.getDk(), h.past, gk);
-  Value dv = h.result(l, op.getDv(), h.past, gv);
-  Value dbias = h.biasCotangent(l, op.getDbias(), x.bias, x.sb, loc);
-  Value allDk = denseResult(l, h, dk, gk, loc), allDv = denseResult(l, h, dv, gv, loc);
+  Value dk = denseResult(l, h, x.dk, x.gk, loc), dv = denseResult(l, h, x.dv, x.gv, loc);
   const Ring ring(l, op, h);
-  const int64_t come = std::min<int64_t>(ring.ranks - 1, 2);
   rt::RingAttentionGradOp::create(
-      l.b, loc, dq, allDk, allDv, dbias, blocks(l, come, k, "keys_that_come", loc),
-      blocks(l, come, v, "values_that_come", loc), blocks(l, 2, allDk, "shares_of_d_key", loc),
-      blocks(l, 2, allDv, "shares_of_d_value", loc), dout, out, maximum, sum, x.q, k, v, x.mask, x.bias, ring.begins,
-      l.b.getArrayAttr(ring.queries), l.list(ring.keys), l.list(ring.mesh), l.b.getI64IntegerAttr(ring.ranks),
-      l.b.getStringAttr(l.mesh.nameOf(ring.mesh)), ring.why,
+      l.b, loc, x.dq, dk, dv, x.dbias, blocks(l, ring.come, k, "keys_that_come", loc),
+      blocks(l, ring.come, v, "values_that_come", loc), blocks(l, 2, dk, "shares_of_d_key", loc),
+      blocks(l, 2, dv, "shares_of_d_value", loc), x.dout, x.out, x.maximum, x.sum, x.q, k, v, x.mask, x.bias,
+      ring.begins, l.b.getArrayAttr(ring.queries), l.list(ring.keys), l.list(ring.mesh),
+      l.b.getI64IntegerAttr(ring.ranks), l.b.getStringAttr(l.mesh.nameOf(ring.mesh)), ring.why,
       h.sizes(l, op.getQ(), op.getK(), op.getV(), {0, h.seq, {}, ""}), op.getScaleAttr(), op.getCausalAttr(),
-      l.list(x.sm), l.list(x.sb), joined(l, {x.sq, x.sk, x.sv, so}), joined(l, {gq, gk, gv, go}));
-  l.copy(dk, allDk, loc);
-  l.copy(dv, allDv, loc);
+      l.list(x.sm), l.list(x.sb), joined(l, {x.sq, x.sk, x.sv, x.so}), joined(l, {x.gq, x.gk, x.gv, x.go}));
+  l.copy(x.dk, dk, loc);
+  l.copy(x.dv, dv, loc);
   h.addUp(l, loc);
   return success();
 }

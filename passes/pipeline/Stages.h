@@ -23,6 +23,8 @@ public:
   int meshAxis() const { return stages; }
   ech::RepeatOp forward() const { return forwardLoop; }
   ech::RepeatOp backward() const { return backwardLoop; } ///< null in an evaluation
+  /// Of the iterations of each stage.
+  int64_t chunks() const { return mesh.mapOf(stages, forward().getAxis()).chunks; }
   bool isStageLoop(mlir::Operation *op) const { return op == forwardLoop || op == backwardLoop; }
   Place placeOf(mlir::Operation *op) const { return places.lookup(op); }
 
