@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-runtime=(transport collectives launch kernels random data snapshot profile program sync)
+runtime=(transport collectives launch kernels random data snapshot profile program ring sync)
 case "${1:-}" in
 address)
   sanitize=address,undefined
@@ -20,8 +20,8 @@ address)
 thread)
   sanitize=thread
   compiler=build/bin/echelon # of the ordinary build
-  targets=(runtime_transport_test runtime_collectives_test runtime_snapshot_test runtime_program_test runtime_sync_test)
-  tests='^runtime-(transport|collectives|snapshot|program|sync)$'
+  targets=(runtime_transport_test runtime_collectives_test runtime_snapshot_test runtime_program_test runtime_ring_test runtime_sync_test)
+  tests='^runtime-(transport|collectives|snapshot|program|ring|sync)$'
   ;;
 *)
   sed -n '2,5s/^# //p' "$0"
