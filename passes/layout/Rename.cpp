@@ -44,9 +44,13 @@ SmallVector<std::optional<Entry>> echelon::layout::renameState(StateAttr state, 
         taken = 1;
         given.clear();
       }
-      // as the chunks of the old name are chunks of the new one: of a split or a merge only blocks are
+      // as the chunks of the old name are chunks of the new one: of a split or a merge only those of the slowest axes
       const OwnerMap map = mesh.mapOf(m, state[m].axis);
-      if (map != mesh.mapOf(m, name()) || (!map.isBlocks() && olds.size() + news.size() > 2))
+      const int64_t chunks = mesh.sizeOf(m) * map.chunks;
+      const bool areChunks = olds.size() + news.size() == 2 ||
+                             (next == 0 && given.empty() && state[m].axis == olds[0] &&
+                              from.sizeOf(state[m].axis) % chunks == 0 && to.sizeOf(name()) % chunks == 0);
+      if (map != mesh.mapOf(m, name()) || (!map.isBlocks() && !areChunks))
         break;
       bool padded = olds.size() == 1 && news.size() == 1 && mesh.isPadded(m, name());
       if (!padded && to.sizeOf(name()) % (taken * mesh.sizeOf(m)) != 0)

@@ -1,5 +1,6 @@
 #include "passes/recompute/GroupIterations.h"
 
+#include "ir/dist/State.h"
 #include "ir/ech/Build.h"
 #include "passes/Loops.h"
 #include "llvm/ADT/StringExtras.h"
@@ -10,15 +11,16 @@ using namespace echelon::ech;
 
 namespace {
 
-/// The loop as two, the outer one over groups of `size` iterations along `axis`.
-RepeatOp inGroups(RepeatOp loop, int64_t size, StringAttr axis, Type real) {
-  const StringRef inner = loop.getAxis();
+/// The loop as two, the inner one over the `size` iterations of a group along `inner`. The outer one keeps the axis:
+/// over stages of a pipeline it is groups that are divided.
+RepeatOp inGroups(RepeatOp loop, int64_t size, StringAttr inner, Type real) {
+  const StringAttr axis = loop.getAxisAttr();
   const int64_t groups = int64_t(loop.getCount()) / size;
   OpBuilder builder(loop);
   Build build(builder, loop.getLoc(), real);
   SmallVector<Value> slices;
   for (Value whole : loop.getSlices())
-    slices.push_back(build.relabel(whole, {inner}, {{axis, groups}, {inner, size}}));
+    slices.push_back(build.relabel(whole, {axis}, {{axis, groups}, {inner, size}}));
   auto stacked = [&](int64_t count, StringRef along, TypeRange types) {
     return llvm::map_to_vector(types, [&](Type type) -> Type { return stackedType(cast<Tensor>(type), along, count); });
   };
@@ -47,26 +49,26 @@ RepeatOp inGroups(RepeatOp loop, int64_t size, StringAttr axis, Type real) {
   for (auto [old, now] : llvm::zip(loop.getSums(), outer.getSums()))
     old.replaceAllUsesWith(now);
   for (auto [old, now] : llvm::zip(loop.getStacks(), outer.getStacks()))
-    old.replaceAllUsesWith(build.relabel(now, {axis, inner}, {{inner, groups * size}}));
+    old.replaceAllUsesWith(build.relabel(now, {axis, inner}, {{axis, groups * size}}));
   loop.erase();
   return outer;
 }
 
-/// index(layer) in the inner loop: n * group + its position.
+/// index(layer) in the inner loop: n times the group's position, and that in the group.
 void countOn(RepeatOp outer, int64_t size, Type real) {
   auto inner = cast<RepeatOp>(&outer.block()->front());
   SmallVector<PositionOp> positions;
   inner.walk([&](PositionOp op) {
-    if (op.getAxis() == inner.getAxis())
+    if (op.getAxis() == outer.getAxis())
       positions.push_back(op);
   });
   for (PositionOp op : positions) {
     OpBuilder builder(op->getContext());
     builder.setInsertionPointAfter(op);
     Build build(builder, op.getLoc(), real);
-    Value before = build.mul(build.position(outer.getAxis()), build.constant(double(size), tensor(op.getResult())));
-    Value all = build.add(before, op.getResult());
-    op.getResult().replaceAllUsesExcept(all, all.getDefiningOp());
+    Value before = build.mul(op.getResult(), build.constant(double(size), tensor(op.getResult())));
+    Value all = build.add(before, build.position(inner.getAxis()));
+    op.getResult().replaceAllUsesExcept(all, before.getDefiningOp());
   }
 }
 
@@ -79,20 +81,33 @@ Type realType(StepOp step) {
 
 void mark(RepeatOp loop) { loop->setAttr(kComputesAgain, UnitAttr::get(loop.getContext())); }
 
+/// Groups are of iterations in a row: those of a stage of a pipeline, or of one of its chunks. One group of a stage may
+/// have all of them: of other micro batches less is kept meanwhile.
 LogicalResult checkSize(const Recompute &clause, RepeatOp loop) {
-  const int64_t size = clause.every, count = int64_t(loop.getCount());
-  if (size < count && count % size == 0)
+  const dist::MeshAttr mesh = dist::meshOf(loop);
+  const int stages = dist::stagesOf(mesh, loop.getAxis());
+  const int64_t ranks = stages < 0 ? 1 : mesh.sizeOf(stages);
+  const int64_t chunks = ranks == 1 ? 1 : mesh.mapOf(stages, loop.getAxis()).chunks;
+  const int64_t size = clause.every, all = int64_t(loop.getCount()), count = all / (ranks * chunks);
+  if (all % (ranks * chunks) != 0) // which layout refuses
+    return success();
+  const int64_t most = ranks == 1 ? count - 1 : count;
+  if (size <= most && count % size == 0)
     return success();
   std::string divisors;
-  for (int64_t n = 1; n < count; ++n)
+  for (int64_t n = 1; n <= most; ++n)
     if (count % n == 0)
       divisors += (divisors.empty() ? "" : ", ") + std::to_string(n);
+  const std::string of = loop.getAxis().str() + " = " + std::to_string(all);
   InFlightDiagnostic said = clause.error(loop->getParentOfType<ModuleOp>());
-  if (size >= count)
-    said << "one group of " << size << " would be all iterations of " << loop.getAxis() << " = " << count
-         << ", all of them kept at once";
+  if (ranks > 1)
+    said << "groups of " << size << " iterations do not divide the " << count << " of a "
+         << (chunks > 1 ? "chunk" : "stage") << ", as " << of << " has over " << mesh.nameOf(stages) << " = " << ranks
+         << (chunks > 1 ? ", interleaved(" + std::to_string(chunks) + ")" : std::string());
+  else if (size >= count)
+    said << "one group of " << size << " would be all iterations of " << of << ", all of them kept at once";
   else
-    said << "groups of " << size << " iterations do not divide " << loop.getAxis() << " = " << count;
+    said << "groups of " << size << " iterations do not divide " << of;
   return said << "; " << (divisors.empty() ? "leave recompute out" : "groups can be of " + divisors);
 }
 
@@ -108,7 +123,7 @@ LogicalResult group(const Recompute &clause, StepOp step, ArrayRef<RepeatOp> loo
     if (failed(checkSize(clause, loop)))
       return failure();
     if (clause.every > 1) {
-      loop = inGroups(loop, clause.every, freeAxis(step, (clause.axis + "_group").str()), real);
+      loop = inGroups(loop, clause.every, freeAxis(step, (clause.axis + "_in_group").str()), real);
       countOn(loop, clause.every, real);
     }
     mark(loop);

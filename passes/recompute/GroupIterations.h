@@ -7,15 +7,15 @@
 //
 //   %y = repeat layer = 4 carry(%x) slice(%w) {…}              becomes
 //
-//   %pairs = relabel %w [layer] -> [layer_group, layer]        [layer_group=2, layer=2, …]
-//   %y = repeat layer_group = 2 carry(%x) slice(%pairs) {
-//     %z = repeat layer = 2 carry(%xg) slice(%wg) {…}
+//   %pairs = relabel %w [layer] -> [layer, layer_in_group]        [layer=2, layer_in_group=2, …]
+//   %y = repeat layer = 2 carry(%x) slice(%pairs) {
+//     %z = repeat layer_in_group = 2 carry(%xg) slice(%wg) {…}
 //     yield carry(%z)
 //   } {computes_again}
 //
-// `layer` stays the inner loop's axis, and index(layer) is 2 * layer_group + layer. A random value counts the positions
-// of all loops around it, the innermost fastest, so that it is drawn as before. Sums of iterations are added up in the
-// order of before, too.
+// `layer` stays the outer loop's axis, so that stages of a pipeline take groups, and index(layer) is
+// 2 * layer + layer_in_group. A random value counts the positions of all loops around it, the innermost fastest, so
+// that it is drawn as before. Sums of iterations are added up in the order of before, too.
 #pragma once
 #include "ir/ech/Ech.h"
 #include "ir/ech/Recompute.h"

@@ -75,22 +75,22 @@ ech.step @train {
 // Groups of two: what enters a group is kept. Its derivative runs the loop over the group's iterations again, which
 // stacks up what theirs reads; the parameter comes in, and its gradient goes out, in pairs. index(layer) counts on.
 // CHECK-LABEL: policy = "every"
-// CHECK: %[[PAIRS:.*]] = ech.relabel %{{.*}} {{\[}}["layer"]] -> {{\[}}["layer_group", "layer"]]
-// CHECK: ech.repeat "layer_group" = 2 carry({{.*}}) slice(%[[PAIRS]] :
+// CHECK: %[[PAIRS:.*]] = ech.relabel %{{.*}} {{\[}}["layer"]] -> {{\[}}["layer", "layer_in_group"]]
+// CHECK: ech.repeat "layer" = 2 carry({{.*}}) slice(%[[PAIRS]] :
 // CHECK-NEXT: ^bb0(%[[X:.*]]: {{.*}}, %{{.*}}: {{.*}}):
-// CHECK: ech.repeat "layer" = 2 carry(%[[X]] : {{.*}}) slice({{.*}}) -> (!ech.tensor<[e=2], f32>) {
-// CHECK: %[[GROUP:.*]] = ech.position "layer_group"
+// CHECK: ech.repeat "layer_in_group" = 2 carry(%[[X]] : {{.*}}) slice({{.*}}) -> (!ech.tensor<[e=2], f32>) {
+// CHECK: %[[GROUP:.*]] = ech.position "layer"
 // CHECK: %[[BEFORE:.*]] = ech.map mul %[[GROUP]], %{{.*}} : (!ech.tensor<[], i32>
 // CHECK: ech.map add %[[BEFORE]], %{{.*}} : (!ech.tensor<[], i32>
 // CHECK: ech.yield carry({{.*}}) stack(%[[X]] :
-// CHECK: ech.repeat "layer_group" = 2 reverse carry
+// CHECK: ech.repeat "layer" = 2 reverse carry
 // CHECK-NEXT: ^bb0(%[[DY:.*]]: {{.*}}, %{{.*}}: {{.*}}, %[[START:.*]]: {{.*}}):
-// CHECK: %{{.*}}, %[[KEPT:.*]]:3 = ech.repeat "layer" = 2 carry(%[[START]] :
+// CHECK: %{{.*}}, %[[KEPT:.*]]:3 = ech.repeat "layer_in_group" = 2 carry(%[[START]] :
 // CHECK: ech.map tanh
 // CHECK: ech.yield carry
-// CHECK: ech.repeat "layer" = 2 reverse carry(%[[DY]] : {{.*}}) slice({{.*}}%[[KEPT]]#
+// CHECK: ech.repeat "layer_in_group" = 2 reverse carry(%[[DY]] : {{.*}}) slice({{.*}}%[[KEPT]]#
 // CHECK-NOT: ech.map tanh
-// CHECK: %[[DW:.*]] = ech.relabel %{{.*}} {{\[}}["layer_group", "layer"]] -> {{\[}}["layer"]]
+// CHECK: %[[DW:.*]] = ech.relabel %{{.*}} {{\[}}["layer", "layer_in_group"]] -> {{\[}}["layer"]]
 // CHECK: ech.gradient @w, %[[DW]]
 module attributes {ech.recompute = {policy = "every", every = 2, axis = "layer"}} {
 ech.variable param @w : !ech.tensor<[layer=4, e=2], f32> = normal(0.0, 0.02)

@@ -336,8 +336,6 @@ void Compilation::refuseWithPipelines(const std::set<std::string> &repeats) {
         refuse(" with a sync policy", entry.range, "leave `sync` out");
       if (settings.compress)
         refuse(" with compression", entry.range, "leave `compress` out");
-      if (settings.recompute.policy == "every")
-        refuse(" with recompute every", entry.range, "write recompute full, or keep (…)");
     }
 }
 
