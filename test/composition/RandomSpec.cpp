@@ -246,10 +246,10 @@ std::vector<std::string> RandomSpec::modelAxes() const {
   return names;
 }
 
-/// Of the repeats of the model itself, one in stages over one of the mesh axes whose size divides it.
+/// Of the repeats of the model itself, one in stages over one of the mesh axes whose size divides it. Where samples are
+/// a policy's or travel packed, it is one that splits none.
 void RandomSpec::drawStages(Random &random) {
-  if (clause("sync") || clause("compress") || (clause("recompute") && clause("recompute")->name == "recompute every"))
-    return; // a pipeline does not go with these
+  const bool hasWorkers = clause("sync") || clause("compress");
   struct Choice {
     MeshLine *line;
     std::string axis;
@@ -263,7 +263,8 @@ void RandomSpec::drawStages(Random &random) {
     int64_t size = 0;
     if (line.rfind("  repeat ", 0) == 0 && words >> word >> axis >> equal >> size)
       for (MeshLine &stages : mesh)
-        if (size % stages.size == 0)
+        if (size % stages.size == 0 &&
+            !(hasWorkers && std::any_of(stages.list.begin(), stages.list.end(), splitsBatch)))
           choices.push_back({&stages, axis, size});
   }
   if (choices.empty())

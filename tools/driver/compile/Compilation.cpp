@@ -332,10 +332,6 @@ void Compilation::refuseWithPipelines(const std::set<std::string> &repeats) {
       };
       if (options.machine != Machine::Cpu)
         refuse(" on a GPU", entry.range, "split axes of the layers instead, as in split head, ff over tp");
-      if (settings.sync)
-        refuse(" with a sync policy", entry.range, "leave `sync` out");
-      if (settings.compress)
-        refuse(" with compression", entry.range, "leave `compress` out");
     }
 }
 
