@@ -13,6 +13,7 @@
 #include "passes/cost/ProgramCost.h"
 #include "runtime/sync/SyncPolicy.h"
 #include "llvm/ADT/StringExtras.h"
+#include <set>
 
 using namespace mlir;
 using namespace echelon;
@@ -71,6 +72,7 @@ private:
   void fingerprints();
   void sync(run::SyncOp policy);
   void choices();
+  std::string device();
   void partialFunctions();
 
   ModuleOp module;
@@ -219,6 +221,17 @@ void Tables::choices() {
     os << "  p.choices.push_back({Collective::" << llvm::convertToCamelFromSnakeCase(kind, true) << ", "
        << group - groups.begin() << ", Algorithm::" << clause.getAs<StringAttr>("algorithm").getValue() << "});\n";
   }
+}
+
+/// Which opens a rank's device; it is told of the groups in which ranks send to their neighbours.
+std::string Tables::device() {
+  std::set<int64_t> rows;
+  module.walk([&](Operation *op) {
+    if (isa<rt::SendOp, rt::ReceiveOp>(op))
+      rows.insert(op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt());
+  });
+  auto text = [](int64_t group) { return std::to_string(group); };
+  return rows.empty() ? "device" : "device_in_rows<" + llvm::join(llvm::map_range(rows, text), ", ") + ">";
 }
 
 /// What a message of a loss that is not finite names.
@@ -385,7 +398,7 @@ void Tables::print() {
   }
   field("learningRate", "learning_rate");
   if (target.hasDevice())
-    field("device", "device");
+    field("device", device());
   if (profile)
     field("profiled", "profiled");
   os << "  return p;\n}\n";

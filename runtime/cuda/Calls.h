@@ -213,4 +213,19 @@ Ticket broadcast_start(Rank &r, const Group &g, T *data, int64_t count, int root
                                options.algorithm);
 }
 
+/// To and from one rank of a group. data: (count)
+template <typename T>
+Ticket send_start(Rank &r, const Group &g, int64_t to, const T *data, int64_t count, const char *label = "") {
+  return r.collectives().start(
+      g, {Message::Send, int(to), runtime::ElementTypeOf<T>::value, const_cast<T *>(data), count, label});
+}
+template <typename T>
+void send(Rank &r, const Group &g, int64_t to, const T *data, int64_t count, const char *label = "") {
+  send_start(r, g, to, data, count, label);
+}
+template <typename T>
+void receive(Rank &r, const Group &g, int64_t from, T *data, int64_t count, const char *label = "") {
+  r.collectives().start(g, {Message::Receive, int(from), runtime::ElementTypeOf<T>::value, data, count, label});
+}
+
 } // namespace echelon::cuda

@@ -70,13 +70,13 @@ void Ticket::wait() {
   done = nullptr;
 }
 
-Collectives::Collectives(runtime::Rank &host, Stream compute)
-    : host(host), compute(compute), transport(deviceTransport(host)),
+Collectives::Collectives(runtime::Rank &host, Stream compute, const std::vector<int> &rows)
+    : host(host), compute(compute), transport(deviceTransport(host, rows)),
       watchdog(std::make_unique<Watchdog>(*transport, host.transport().deadline() * kDeadlines)) {}
 
 Collectives::~Collectives() {
   watchdog.reset();
-  for (auto &[id, lane] : lanes)
+  for (auto &[key, lane] : lanes)
     cudaStreamDestroy(lane.stream);
   for (void *memory : allocations)
     cudaFree(memory);
@@ -90,8 +90,8 @@ Collectives::~Collectives() {
     cudaFreeHost(each);
 }
 
-Collectives::Lane &Collectives::laneOf(const Group &group) {
-  Lane &lane = lanes[group.id];
+Collectives::Lane &Collectives::laneOf(const LaneKey &key) {
+  Lane &lane = lanes[key];
   if (!lane.stream)
     cuda::check(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking), "cudaStreamCreate");
   return lane;
@@ -124,39 +124,54 @@ void Collectives::begin() {
 }
 
 void Collectives::check() {
+  transport->finishSends();
   if (const std::string failure = watchdog->failure(); !failure.empty())
     runtime::fail(failure);
 }
 
 Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algorithm algorithm) {
-  const Range shown(nameOf(call.kind), call.label);
-  Lane &lane = laneOf(group);
+  Lane &lane = laneOf({group.id, -1, Message::Send});
+  return startIn(lane, {nameOf(call.kind), call.count, call.label}, [&] {
+    const bool isTraced = host.counted() && host.counted()->traced();
+    if (isTraced)
+      time(group, call, lane.stream);
+    if (algorithm == Algorithm::bf16_summands)
+      sumRounded<bf16>(lane, group, call);
+    else if (algorithm == Algorithm::fp16_summands)
+      sumRounded<fp16>(lane, group, call);
+    else
+      put(lane, group, call, algorithm);
+    if (isTraced)
+      cuda::check(cudaEventRecord(timed[usedTimed - 1].end, lane.stream), call.label);
+  });
+}
+
+Ticket Collectives::start(const Group &group, const Message &message) {
+  Lane &lane = laneOf({group.id, message.peer, message.side});
+  const char *kind = nameOf(message.side == Message::Send ? runtime::Activity::Send : runtime::Activity::Receive);
+  return startIn(lane, {kind, message.count, message.label}, [&] { transport->put(group, message, lane.stream); });
+}
+
+/// Behind what has been launched on the rank's stream.
+template <typename Put> Ticket Collectives::startIn(Lane &lane, const Awaited &what, Put put) {
+  const char *label = what.label.c_str();
+  const Range shown(what.kind.c_str(), label);
   const cudaEvent_t due = nextEvent(), done = nextEvent();
   const bool isCaptured = captured.marks;
-  const size_t place = 2 * captured.calls.size();
+  const size_t place = 2 * captured.all.size();
   if (isCaptured) {
-    captured.calls.push_back(call);
+    captured.all.push_back(what);
     mark(place, compute);
   }
-  cuda::check(cudaEventRecord(due, compute), call.label);
-  cuda::check(cudaStreamWaitEvent(lane.stream, due, 0), call.label);
-  const bool isTraced = host.counted() && host.counted()->traced();
-  if (isTraced)
-    time(group, call, lane.stream);
-  if (algorithm == Algorithm::bf16_summands)
-    sumRounded<bf16>(lane, group, call);
-  else if (algorithm == Algorithm::fp16_summands)
-    sumRounded<fp16>(lane, group, call);
-  else
-    put(lane, group, call, algorithm);
+  cuda::check(cudaEventRecord(due, compute), label);
+  cuda::check(cudaStreamWaitEvent(lane.stream, due, 0), label);
+  put();
   if (isCaptured)
     mark(place + 1, lane.stream);
-  if (isTraced)
-    cuda::check(cudaEventRecord(timed[usedTimed - 1].end, lane.stream), call.label);
-  cuda::check(cudaEventRecord(done, lane.stream), call.label);
+  cuda::check(cudaEventRecord(done, lane.stream), label);
   if (!isCaptured) {
     auto isOver = [](cudaEvent_t event) { return [event] { return cudaEventQuery(event) == cudaSuccess; }; };
-    watchdog->began(call, host.step(), isOver(due), isOver(done));
+    watchdog->began(what, host.step(), isOver(due), isOver(done));
   }
   return Ticket(compute, done);
 }
@@ -199,16 +214,14 @@ void Collectives::mark(size_t place, Stream stream) {
   cuda::check(cudaMemsetAsync(captured.marks + place, 1, 1, stream), "mark");
 }
 
-void Collectives::launching(const Captured &graph) const {
-  std::fill_n(graph.marks, 2 * graph.calls.size(), uint8_t(0));
-}
+void Collectives::launching(const Captured &graph) const { std::fill_n(graph.marks, 2 * graph.all.size(), uint8_t(0)); }
 
 void Collectives::launched(const Captured &graph) {
-  for (size_t i = 0; i < graph.calls.size(); ++i) {
+  for (size_t i = 0; i < graph.all.size(); ++i) {
     auto isMarked = [mark = static_cast<const volatile uint8_t *>(graph.marks)](size_t place) {
       return [mark, place] { return mark[place] != 0; };
     };
-    watchdog->began(graph.calls[i], host.step(), isMarked(2 * i), isMarked(2 * i + 1));
+    watchdog->began(graph.all[i], host.step(), isMarked(2 * i), isMarked(2 * i + 1));
   }
 }
 

@@ -1,8 +1,9 @@
 // The collectives of programs for GPUs: those of runtime/collectives, with the same arguments in the same order, on
 // memory of the device.
 //
-// Each group has a stream of its own. A collective begins there once all that was launched on the rank's stream before
-// it is over; the rank's stream goes on behind it, and where it is only started, behind wait().
+// Each group has a stream of its own, and so has each rank of it that this one sends to or receives from. A collective
+// begins there once all that was launched on the rank's stream before it is over; the rank's stream goes on behind it,
+// and where it is only started, behind wait().
 #pragma once
 #include "runtime/collectives/Collectives.h"
 #include "runtime/cuda/LapTimer.h"
@@ -11,6 +12,7 @@
 
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -56,13 +58,15 @@ template <size_t count> void wait(Ticket (&tickets)[count]) {
 /// The collectives of one rank.
 class Collectives {
 public:
-  /// Collective. `compute` is the rank's stream.
-  Collectives(runtime::Rank &host, Stream compute);
+  /// Collective. `compute` is the rank's stream; `rows`: as the rank's.
+  Collectives(runtime::Rank &host, Stream compute, const std::vector<int> &rows);
   ~Collectives();
   Collectives(const Collectives &) = delete;
 
   Ticket start(const Group &group, const CollectiveCall &call, Algorithm algorithm);
   void run(const Group &group, const CollectiveCall &call, Algorithm algorithm) { start(group, call, algorithm); }
+  /// One side of a message between two ranks of a group.
+  Ticket start(const Group &group, const Message &message);
 
   /// At the start of a function, when nothing is under way.
   void begin();
@@ -77,7 +81,7 @@ public:
   /// The collectives of a graph. A launch marks in the host's memory how far it is, since events of a graph are none to
   /// ask for.
   struct Captured {
-    std::vector<CollectiveCall> calls;
+    std::vector<Awaited> all;
     uint8_t *marks = nullptr; // two for each: it is due, it is over
   };
   /// Captures what start() does from here on, no more often than in some function before; until it is taken.
@@ -93,7 +97,10 @@ private:
     std::byte *scratch = nullptr;
     size_t scratchBytes = 0;
   };
-  Lane &laneOf(const Group &group);
+  /// Of collectives of a group; of messages to another rank of it, or from that one.
+  using LaneKey = std::tuple<int, int, Message::Side>;
+  Lane &laneOf(const LaneKey &key);
+  template <typename Put> Ticket startIn(Lane &lane, const Awaited &what, Put put);
   template <typename T> T *scratch(Lane &lane, int64_t count);
   cudaEvent_t nextEvent();
   void time(const Group &group, const CollectiveCall &call, Stream stream);
@@ -105,7 +112,7 @@ private:
   Stream compute;
   std::unique_ptr<DeviceTransport> transport;
   std::unique_ptr<Watchdog> watchdog;
-  std::map<int, Lane> lanes; // by the group's id
+  std::map<LaneKey, Lane> lanes;
   std::vector<void *> allocations;
   std::vector<cudaEvent_t> events; // of a function: those before `used` are taken
   size_t used = 0;

@@ -16,6 +16,7 @@
 #include "runtime/cuda/Tensors.h"
 #include "runtime/kernels/Elementwise.h"
 #include "runtime/program/Program.h"
+#include "runtime/program/Turns.h"
 
 #ifdef __CUDACC__
 #pragma nv_diag_suppress 177 // a size that comments alone name
@@ -39,4 +40,11 @@ using runtime::Scalar;
 using runtime::Stored;
 using runtime::SyncPolicy;
 using runtime::Until;
+
+// In which order a stage of a pipeline works.
+using runtime::gpipe;
+using runtime::interleaved;
+using runtime::one_f_one_b;
+using runtime::Turn;
+using runtime::zero_bubble;
 } // namespace echelon::cuda

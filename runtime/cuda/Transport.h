@@ -7,12 +7,23 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace echelon::cuda {
 
 /// Which device a rank computes on: those of a machine take them in turn, by the launcher's number where it gives one
 /// (LOCAL_RANK). Collective.
 int chooseDevice(runtime::Rank &host);
+
+/// One side of a message from one rank of a group to another, on the device.
+struct Message {
+  enum Side { Send, Receive } side;
+  int peer; ///< the other rank's place in the group
+  runtime::ElementType type;
+  void *data; ///< a sender's is read alone
+  int64_t count;
+  const char *label; ///< the place in the user's source
+};
 
 /// One rank's end. All calls but abort() come from the rank's thread.
 class DeviceTransport {
@@ -26,6 +37,11 @@ public:
   /// `algorithm`: for the host's transport; NCCL has heard of it as its communicators were made.
   virtual void put(const runtime::Group &group, const runtime::CollectiveCall &call, runtime::Algorithm algorithm,
                    Stream stream) = 0;
+  /// Puts one side of a message into a stream. Messages from one rank to another meet in the order in which each puts
+  /// them; each side has one and the same stream for them, and none for any others.
+  virtual void put(const runtime::Group &group, const Message &message, Stream stream) = 0;
+  /// Returns when nothing that the host sends is under way: at the end of a function.
+  virtual void finishSends() {}
   /// What went wrong behind put(), of all collectives so far; empty: nothing.
   virtual std::string failure() { return ""; }
   /// Ends what is under way, so that streams go on. From any thread; nothing may be put afterwards.
@@ -33,11 +49,11 @@ public:
 };
 
 /// NCCL where each rank of the run has a device of its own; else the host's transport. Collective, once a device is
-/// chosen.
-std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host);
+/// chosen. `rows`: of Program::groups, those in which ranks send to the next one and to the one before.
+std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host, const std::vector<int> &rows);
 
-/// Each of the two. `groups` of more than one rank get communicators.
-std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host);
+/// Each of the two. `groups` of more than one rank get communicators, and in rows of ranks neighbours do.
+std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host, const std::vector<int> &rows);
 std::unique_ptr<DeviceTransport> hostTransport(runtime::Rank &host);
 
 } // namespace echelon::cuda

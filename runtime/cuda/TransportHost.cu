@@ -4,7 +4,10 @@
 #include "runtime/cuda/Check.h"
 #include "runtime/cuda/Transport.h"
 
-#include <map>
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <utility>
 
 namespace echelon::cuda {
 
@@ -41,10 +44,20 @@ public:
 
   const char *name() const override { return "host"; }
   void put(const Group &group, const CollectiveCall &call, Algorithm algorithm, Stream stream) override;
+  void put(const Group &group, const Message &message, Stream stream) override;
+  void finishSends() override;
 
 private:
+  /// What is sent while the rank goes on, in memory of its own.
+  struct Sent {
+    Pinned data;
+    runtime::Request request = 0; // 0: it is over
+  };
+  Sent &freeSent();
+
   runtime::Rank &host;
   Pinned in, out;
+  std::list<Sent> sent;
 };
 
 void HostTransport::put(const Group &group, const CollectiveCall &call, Algorithm algorithm, Stream stream) {
@@ -64,6 +77,40 @@ void HostTransport::put(const Group &group, const CollectiveCall &call, Algorith
   if (!getsNothing)
     check(cudaMemcpyAsync(call.out, onHost.out, outBytes, cudaMemcpyHostToDevice, stream), "staging");
   check(cudaStreamSynchronize(stream), "staging"); // the memory is used again
+}
+
+HostTransport::Sent &HostTransport::freeSent() {
+  for (Sent &each : sent) {
+    if (each.request && host.transport().test(each.request))
+      each.request = 0;
+    if (!each.request)
+      return each;
+  }
+  return sent.emplace_back();
+}
+
+/// A receive waits; a send does not, since its receiver may have to send something to this rank first.
+void HostTransport::put(const Group &group, const Message &message, Stream stream) {
+  const size_t bytes = size_t(message.count) * bytesOf(message.type);
+  const int peer = group.ranks[size_t(message.peer)];
+  if (message.side == Message::Send) {
+    Sent &free = freeSent();
+    void *data = free.data.bytes(bytes);
+    check(cudaMemcpyAsync(data, message.data, bytes, cudaMemcpyDeviceToHost, stream), "staging");
+    check(cudaStreamSynchronize(stream), "staging");
+    free.request = host.transport().isend(peer, data, bytes, group.id, message.label);
+    return;
+  }
+  void *data = in.bytes(bytes);
+  host.transport().receive(peer, data, bytes, group.id, message.label);
+  check(cudaMemcpyAsync(message.data, data, bytes, cudaMemcpyHostToDevice, stream), "staging");
+  check(cudaStreamSynchronize(stream), "staging"); // the memory is used again
+}
+
+void HostTransport::finishSends() {
+  for (Sent &each : sent)
+    if (each.request)
+      host.transport().wait(std::exchange(each.request, 0));
 }
 
 } // namespace

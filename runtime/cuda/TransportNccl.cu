@@ -1,5 +1,9 @@
 // Collectives by NCCL. Rank 0 makes the id of a communicator of all, which the host's transport hands out; each group
 // gets a part of it. Nothing blocks: what NCCL does not get done within the deadline ends the rank.
+//
+// NCCL does what is put into one communicator one after the other, whatever the streams. So messages from one rank to
+// another have a communicator of these two, which has no others: one that is sent before it is received stands in
+// nobody's way.
 #include "runtime/collectives/Collectives.h"
 #include "runtime/cuda/Check.h"
 #include "runtime/cuda/NcclSettings.h"
@@ -15,6 +19,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 namespace echelon::cuda {
 
@@ -69,25 +75,31 @@ void tune(const std::string &rows) { setenv("ECHELON_TUNER", rows.c_str(), 1); }
 
 class NcclTransport : public DeviceTransport {
 public:
-  explicit NcclTransport(runtime::Rank &host);
+  NcclTransport(runtime::Rank &host, const std::vector<int> &rows);
   ~NcclTransport() override;
 
   const char *name() const override { return "nccl"; }
   void put(const Group &group, const CollectiveCall &call, Algorithm, Stream stream) override;
+  void put(const Group &group, const Message &message, Stream stream) override;
   std::string failure() override;
   void abort() override;
 
 private:
   ncclResult_t give(ncclComm_t comm, const Group &group, const CollectiveCall &call, Stream stream);
   void finish(ncclComm_t comm, ncclResult_t begun, const char *what, double seconds);
+  void split(ncclComm_t &part, int color, int key);
+  void connect(const Group &row);
 
-  std::map<int, ncclComm_t> communicators; // by the group's id; 0: all ranks
-  std::mutex mutex;                        // abort() comes from another thread
+  runtime::Rank &host;
+  std::map<int, ncclComm_t> communicators;               // by the group's id; 0: all ranks
+  std::map<std::tuple<int, int, int>, ncclComm_t> edges; // by the group's id, sender and receiver
+  std::mutex mutex;                                      // abort() comes from another thread
   bool isAborted = false;
   double deadline;
 };
 
-NcclTransport::NcclTransport(runtime::Rank &host) : deadline(host.transport().deadline()) {
+NcclTransport::NcclTransport(runtime::Rank &host, const std::vector<int> &rows)
+    : host(host), deadline(host.transport().deadline()) {
   // Communicators are used at the same time, each in a stream of its own: NCCL is to start them in the order of calls,
   // which is the same on all ranks.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
@@ -114,17 +126,49 @@ NcclTransport::NcclTransport(runtime::Rank &host) : deadline(host.transport().de
     if (group.size() == 1 || communicators.count(group.id))
       continue;
     tune(rowsOf(host, group));
-    ncclComm_t &part = communicators[group.id];
-    const int first = *std::min_element(group.ranks.begin(), group.ranks.end());
-    finish(part, ncclCommSplit(all, first, group.index, &part, &config), "ncclCommSplit", kBringUpSeconds);
-    runtime::barrier(transport, transport.world());
+    split(communicators[group.id], *std::min_element(group.ranks.begin(), group.ranks.end()), group.index);
+  }
+  tune("");
+  for (const int row : rows)
+    connect(host.group(row));
+}
+
+/// Ranks of one color get a part of all ranks' communicator. Collective.
+void NcclTransport::split(ncclComm_t &part, int color, int key) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclComm_t all = communicators.at(host.transport().world().id);
+  const ncclResult_t begun = ncclCommSplit(all, color, key, &part, &config);
+  finish(color == NCCL_SPLIT_NOCOLOR ? all : part, begun, "ncclCommSplit", kBringUpSeconds);
+  runtime::barrier(host.transport(), host.transport().world());
+}
+
+/// Communicators of neighbours in a row of ranks; the last one is the neighbour of the first. Pairs that share no rank
+/// come from one split: every second one, the others, and in a row of odd length the last one with the first.
+void NcclTransport::connect(const Group &row) {
+  const int size = row.size(), own = row.index;
+  for (int turn = 0; turn < 2 + size % 2; ++turn) {
+    const auto hasTurn = [&](int pair) { return turn == (size % 2 == 1 && pair == size - 1 ? 2 : pair % 2); };
+    const int pair = hasTurn(own) ? own : hasTurn((own + size - 1) % size) ? (own + size - 1) % size : -1;
+    const int next = (pair + 1) % size;
+    for (const auto &[from, to] : {std::pair(pair, next), std::pair(next, pair)}) {
+      if (size == 2 && turn == 1) // the pair of the other turn: has both
+        continue;
+      ncclComm_t none = nullptr;
+      ncclComm_t &part = pair < 0 ? none : edges[{row.id, from, to}];
+      split(part, pair < 0 ? NCCL_SPLIT_NOCOLOR : row.ranks[size_t(pair)], own == from ? 0 : 1);
+    }
   }
 }
 
 NcclTransport::~NcclTransport() {
-  for (auto comm = communicators.rbegin(); comm != communicators.rend(); ++comm)
-    if (!isAborted && comm->second)
-      ncclCommDestroy(comm->second);
+  const auto destroy = [this](auto &all) {
+    for (auto comm = all.rbegin(); comm != all.rend(); ++comm)
+      if (!isAborted && comm->second)
+        ncclCommDestroy(comm->second);
+  };
+  destroy(edges);
+  destroy(communicators);
 }
 
 /// Waits until the host's side of a call is done: a communicator that does not block says "in progress" until then.
@@ -182,29 +226,52 @@ void NcclTransport::put(const Group &group, const CollectiveCall &call, Algorith
   finish(comm, give(comm, group, call, stream), nameOf(call.kind), deadline);
 }
 
+void NcclTransport::put(const Group &group, const Message &message, Stream stream) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (isAborted)
+    return;
+  const bool isSend = message.side == Message::Send;
+  const auto count = static_cast<size_t>(message.count);
+  ncclComm_t comm = edges.at(isSend ? std::tuple(group.id, group.index, message.peer)
+                                    : std::tuple(group.id, message.peer, group.index));
+  const ncclDataType_t type = typeOf(message.type); // the sender is 0 of the two
+  finish(comm,
+         isSend ? ncclSend(message.data, count, type, 1, comm, stream)
+                : ncclRecv(message.data, count, type, 0, comm, stream),
+         isSend ? "send" : "receive", deadline);
+}
+
 std::string NcclTransport::failure() {
   const std::lock_guard<std::mutex> guard(mutex);
   if (isAborted)
     return "";
-  for (const auto &[id, comm] : communicators) {
-    ncclResult_t result = ncclSuccess;
-    ncclCommGetAsyncError(comm, &result);
-    if (result != ncclSuccess && result != ncclInProgress)
-      return std::string("NCCL: ") + ncclGetErrorString(result) + ": " + ncclGetLastError(comm);
-  }
-  return "";
+  const auto failureOf = [](const auto &all) -> std::string {
+    for (const auto &[key, comm] : all) {
+      ncclResult_t result = ncclSuccess;
+      ncclCommGetAsyncError(comm, &result);
+      if (result != ncclSuccess && result != ncclInProgress)
+        return std::string("NCCL: ") + ncclGetErrorString(result) + ": " + ncclGetLastError(comm);
+    }
+    return "";
+  };
+  const std::string failure = failureOf(communicators);
+  return failure.empty() ? failureOf(edges) : failure;
 }
 
 void NcclTransport::abort() {
   const std::lock_guard<std::mutex> guard(mutex);
   if (std::exchange(isAborted, true))
     return;
+  for (const auto &[key, comm] : edges)
+    ncclCommAbort(comm);
   for (const auto &[id, comm] : communicators)
     ncclCommAbort(comm);
 }
 
 } // namespace
 
-std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host) { return std::make_unique<NcclTransport>(host); }
+std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host, const std::vector<int> &rows) {
+  return std::make_unique<NcclTransport>(host, rows);
+}
 
 } // namespace echelon::cuda

@@ -27,11 +27,11 @@ Watchdog::~Watchdog() {
   thread.join();
 }
 
-void Watchdog::began(const runtime::CollectiveCall &call, int64_t step, std::function<bool()> isDue,
+void Watchdog::began(const Awaited &collective, int64_t step, std::function<bool()> isDue,
                      std::function<bool()> isDone) {
-  std::string what = std::string(nameOf(call.kind)) + " of " + std::to_string(call.count);
-  if (*call.label)
-    what += std::string(" (") + call.label + ")";
+  std::string what = collective.kind + " of " + std::to_string(collective.count);
+  if (!collective.label.empty())
+    what += " (" + collective.label + ")";
   const std::lock_guard<std::mutex> guard(mutex);
   entries.push_back({what + " in step " + std::to_string(step + 1), std::move(isDue), std::move(isDone)});
 }

@@ -16,6 +16,13 @@
 
 namespace echelon::cuda {
 
+/// A collective or a message between two ranks, as what the watchdog says names it.
+struct Awaited {
+  std::string kind;
+  int64_t count;
+  std::string label; ///< the place in the user's source
+};
+
 class Watchdog {
 public:
   /// `deadline`: seconds that a collective may be due.
@@ -24,8 +31,7 @@ public:
   Watchdog(const Watchdog &) = delete;
 
   /// A collective has been put into a stream. Whether it is due, and whether it is over, is asked on another thread.
-  void began(const runtime::CollectiveCall &call, int64_t step, std::function<bool()> isDue,
-             std::function<bool()> isDone);
+  void began(const Awaited &collective, int64_t step, std::function<bool()> isDue, std::function<bool()> isDone);
   /// All collectives so far are over: nobody asks any more.
   void forget();
   /// What ended them, if something did; empty: nothing.

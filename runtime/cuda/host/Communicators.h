@@ -17,10 +17,11 @@ namespace echelon::cuda::host {
 /// What one rank gives a stream at once: one operation, or those of a group.
 struct Call {
   CUstream_st *stream;
-  uint64_t number; // of its task there, from 1
-  bool hasBegun = false;
+  uint64_t number;              // of its task there, from 1
+  std::shared_ptr<Call> before; // that the rank gave its communicator, where that is not over; in whatever stream
+  bool hasBegun = false, isOver = false;
 
-  /// Whether all that comes before it in its stream is over.
+  /// Whether all that comes before it in its stream and in its communicator is over.
   bool isUnderWay() const;
 };
 
@@ -73,6 +74,7 @@ struct Member {
   bool isBlocking = true, isAborted = false;
   std::shared_ptr<void> tuner; // of the plugin, if there is one
   uint64_t collectives = 0, splits = 0;
+  std::shared_ptr<Call> last;              // that it was given
   std::map<int, uint64_t> sends, receives; // by peer
   // Where it comes from a split:
   std::shared_ptr<Circle> parent;

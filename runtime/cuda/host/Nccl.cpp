@@ -6,6 +6,8 @@
 //   rank 1   send to 0, then receive from 0
 //
 // With both in a group, each rank's task is first in its stream, both messages have both ends, and they go.
+//
+// Of one communicator a rank does one thing after the other, in the order of calls, though in several streams.
 #include "runtime/cuda/host/Communicators.h"
 #include "runtime/cuda/host/Memory.h"
 #include "runtime/cuda/host/NcclTuner.h"
@@ -18,7 +20,8 @@ namespace echelon::cuda::host {
 
 bool Call::isUnderWay() const {
   const uint64_t given = stream->clock[static_cast<size_t>(stream->id)]; // tasks, of which these are left:
-  return hasBegun || (!stream->queue.empty() && given - stream->queue.size() + 1 == number);
+  const bool isFirst = !stream->queue.empty() && given - stream->queue.size() + 1 == number;
+  return hasBegun || (isFirst && (!before || before->isOver));
 }
 
 bool Meeting::isComplete() const {
@@ -78,7 +81,8 @@ void give(std::vector<Operation> operations) {
       if (range.bytes > 0)
         task.touches.push_back(range);
   task.given = [=](CUstream_st &into, Task &own) {
-    const auto call = std::make_shared<Call>(Call{&into, into.clock[static_cast<size_t>(into.id)] + 1});
+    const auto call = std::make_shared<Call>(Call{&into, into.clock[static_cast<size_t>(into.id)] + 1, member->last});
+    member->last = call;
     std::vector<std::shared_ptr<Meeting>> meetings;
     for (const Operation &operation : operations)
       meetings.push_back(meet(operation, call));
@@ -96,6 +100,8 @@ void give(std::vector<Operation> operations) {
           operations[i].run(*meetings[i]);
           meetings[i]->isDone = true;
         }
+      call->isOver = true;
+      call->before.reset();
     };
   };
   put(streamOf(stream), std::move(task));

@@ -319,22 +319,6 @@ llvm::StringSet<> axesOfTensors(mlir::ModuleOp module) {
   return names;
 }
 
-/// What a pipeline does not go with yet.
-void Compilation::refuseWithPipelines(const std::set<std::string> &repeats) {
-  for (const MeshAxisSettings &mesh : settings.mesh)
-    for (const MeshAxisSettings::Entry &entry : mesh.list) {
-      if (!repeats.count(entry.axis) || mesh.size == 1)
-        continue;
-      const std::string pipeline = "split " + entry.axis + " over " + mesh.name;
-      auto refuse = [&](const std::string &with, const SourceRange &range, const std::string &instead) {
-        settings.layoutBuilt = false;
-        settings.notBuilt.push_back({range, pipeline + with, instead});
-      };
-      if (options.machine != Machine::Cpu)
-        refuse(" on a GPU", entry.range, "split axes of the layers instead, as in split head, ff over tp");
-    }
-}
-
 /// Keys of attention go round on CPUs.
 void Compilation::refuseRingsOnGpus() {
   for (const MeshAxisSettings &mesh : settings.mesh)
@@ -358,7 +342,6 @@ void Compilation::checkLayoutAxes() {
     addDeclared(*program, settings.model->body, sizes, repeats);
   size_t known = settings.notBuilt.size();
   checkAxes(settings, sizes, repeats, diagnostics);
-  refuseWithPipelines(repeats);
   refuseRingsOnGpus();
   reportNotBuilt(known);
   if (!module)
