@@ -32,19 +32,17 @@ private:
     bool isAsleep = false;
     std::vector<Place> places;              // by start
     std::map<int, std::deque<int>> streams; // starts that are not done
-    std::deque<int> coming;                 // starts that have not arrived, in the order of calls
     std::map<int, Side> sides;              // by channel
   };
 
   Verdict goOn(int party);
   Verdict begin(int party, const Instruction &instruction);
   bool hasRoom(int party, const Instruction &instruction);
-  Verdict arrive(int party);
+  Verdict arrive(int party, int stream);
   Verdict compare(const Arrival &a, const Arrival &b) const;
   Verdict member(const Arrival &arrival) const;
   Verdict leaves() const;
   Verdict stuck() const;
-  int blocker(int party) const;
   int blocker(int party, const Instruction &at) const;
   Verdict orders() const;
   Verdict differ(const Arrival &a, const Arrival &b) const;
@@ -126,9 +124,9 @@ Verdict Run::begin(int party, const Instruction &instruction) {
   Side &side = own.sides[start.channel];
   own.places[index] = {side.started++, side.waits, false};
   side.underWay.push_back(index);
-  own.streams[streamOf(start)].push_back(index);
-  own.coming.push_back(index);
-  return arrive(party);
+  std::deque<int> &stream = own.streams[streamOf(start)];
+  stream.push_back(index);
+  return stream.size() == 1 ? arrive(party, streamOf(start)) : std::nullopt;
 }
 
 Verdict Run::member(const Arrival &arrival) const {
@@ -141,19 +139,15 @@ Verdict Run::member(const Arrival &arrival) const {
   return Refusal{start.op, "rank " + rank(arrival.party) + " has " + described(start) + ", which is not its part", {}};
 }
 
-/// What a party has started arrives in the order of calls, each at the head of its stream, as long as that lets others
-/// arrive.
-Verdict Run::arrive(int party) {
-  SmallVector<int> open = {party};
+/// The heads of streams arrive, from this one on, as long as that lets others arrive.
+Verdict Run::arrive(int party, int stream) {
+  SmallVector<std::pair<int, int>> open = {{party, stream}};
   while (!open.empty()) {
-    const int who = open.back();
-    std::deque<int> &coming = parties[who].coming;
-    if (coming.empty() || blocker(who) != coming.front()) {
-      open.pop_back();
+    auto [who, where] = open.pop_back_val();
+    std::deque<int> &waiting = parties[who].streams[where];
+    if (waiting.empty())
       continue;
-    }
-    const Arrival arrival{who, coming.front()};
-    coming.pop_front();
+    const Arrival arrival{who, waiting.front()};
     const Start &start = startOf(arrival);
     auto at = meetings.try_emplace({start.channel, parties[who].places[arrival.start].number}).first;
     SmallVector<Arrival, 4> &met = at->second;
@@ -167,7 +161,7 @@ Verdict Run::arrive(int party) {
       Party &its = parties[one.party];
       its.places[one.start].isDone = true;
       its.streams[streamOf(startOf(one))].pop_front();
-      open.push_back(one.party);
+      open.push_back({one.party, streamOf(startOf(one))});
       if (std::exchange(its.isAsleep, false))
         ready.push_back(one.party);
     }
@@ -296,19 +290,11 @@ Verdict Run::stuck() const {
   return refused;
 }
 
-/// The message for which what comes next waits: at the head of its stream.
-int Run::blocker(int party) const {
-  const Party &own = parties[party];
-  return own.streams.at(streamOf(programs[party].starts[own.coming.front()])).front();
-}
-
-/// The message for which a party waits: one that has arrived, or that another one waits for.
+/// The message at the head of the stream for which a party waits.
 int Run::blocker(int party, const Instruction &at) const {
   const Party &own = parties[party];
-  if (at.kind == Instruction::Wait && own.places[at.start].number < 0)
-    return at.start; // not started
-  const bool hasArrived = !llvm::is_contained(own.coming, at.start);
-  return hasArrived ? own.streams.at(streamOf(programs[party].starts[at.start])).front() : blocker(party);
+  const bool isStarted = at.kind != Instruction::Wait || own.places[at.start].number >= 0;
+  return isStarted ? own.streams.at(streamOf(programs[party].starts[at.start])).front() : at.start;
 }
 } // namespace
 

@@ -2,14 +2,12 @@
 //
 // How messages move, as the transports do it (runtime/transport, runtime/cuda), or more strictly:
 //
-//   1. A start joins a stream of its rank. At the head of its stream it *arrives*, once all that the rank has started
-//      before it has: NCCL launches what is in several communicators in the order of calls
-//      (NCCL_LAUNCH_ORDER_IMPLICIT). The k-th arrivals of the members of a channel meet. When all have come, the
-//      message is done, and the next of its stream comes to the head.
-//   2. What a rank does with groups is one stream. On a CPU each group goes on by itself, and nothing waits for what
-//      has been started before it: what is done in one stream, and in order, is done in several. Each edge and
-//      direction is a stream of its own: transports match messages by tag and keep what comes early, and on a GPU each
-//      has a communicator.
+//   1. A start joins a stream of its rank. At the head of its stream it *arrives*, and the k-th arrivals of the members
+//      of a channel meet. When all have come, the message is done, and the next of each stream arrives.
+//   2. What a rank does with groups is one stream: NCCL launches what is in several communicators in the order of calls
+//      (NCCL_LAUNCH_ORDER_IMPLICIT). On a CPU each group goes on by itself. What is done in one stream is done in
+//      several. Each edge and direction is a stream of its own: transports match messages by tag and keep what comes
+//      early.
 //   3. A rank has at most kRoom messages of a group under way: DirectChannel has so many slots, and the next start
 //      waits until the oldest is done. Edges have no such limit.
 //   4. A send is done when its receive has arrived: long messages are not copied aside.
