@@ -6,6 +6,8 @@
 // 2. Every element-wise operation and every sum is a group; a producer's group joins its consumer's where the union is
 //    one loop nest (one set of axes, no use of a sum inside) and no path between them leads outside. What comes before
 //    the report of the norm joins nothing behind it: a step that is not finite ends there, and has written nothing.
+//    What a pipeline's backward pass needs comes before its forward pass, in whose turns it runs: it joins nothing
+//    else.
 // 3. What a group reads of another is computed in both, if little computing makes it of one stored value: it is then
 //    not stored.
 // 4. Groups and other operations are put in order again, each as late as its last operation stood.
@@ -106,6 +108,7 @@ void BlockFusion::run() {
     groups.push_back(std::move(group));
   }
   stretches.resize(size_t(next));
+  findNeededInTurns();
   for (bool again = true; again;) {
     again = false;
     for (Operation &op : block)

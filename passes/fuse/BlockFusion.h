@@ -76,6 +76,7 @@ private:
   bool sharesLoops(Group *from, Group *into);
   bool readsSumOf(Group *reader, Group *of);
   bool leadsOutside(Group *from, Group *into);
+  void findNeededInTurns();
 
   // Again.cpp
   void makeAgain(Group &group);
@@ -91,6 +92,7 @@ private:
   dist::MeshAttr mesh;
   llvm::DenseMap<Operation *, int64_t> place; // in the block, before anything moved
   int64_t norm = -1; // the place of its report, where a step ends that is not finite; -1: there is none
+  llvm::DenseSet<Operation *> neededInTurns; // by the later loops of a pipeline's pass, which run with its first one
   Stretches stretches;
   std::vector<std::unique_ptr<Group>> groups;
   llvm::DenseMap<Operation *, Group *> groupOf;

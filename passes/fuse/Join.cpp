@@ -123,8 +123,28 @@ bool BlockFusion::readsSumOf(Group *reader, Group *of) {
   });
 }
 
+void BlockFusion::findNeededInTurns() {
+  SmallVector<Operation *> open;
+  auto needs = [&](Operation *op) {
+    op->walk([&](Operation *inner) {
+      for (Value v : inner->getOperands())
+        if (Operation *def = v.getDefiningOp(); def && def->getBlock() == &block && neededInTurns.insert(def).second)
+          open.push_back(def);
+    });
+  };
+  for (Operation &op : block)
+    if (auto turns = op.getAttrOfType<DictionaryAttr>(dist::kTurns);
+        turns && turns.getAs<StringAttr>("part").getValue() != "forward")
+      needs(&op);
+  while (!open.empty())
+    if (Operation *op = open.pop_back_val(); !op->hasAttr(dist::kTurns))
+      needs(op);
+}
+
 bool BlockFusion::join(Group *from, Group *into) {
   auto isInUpdate = [&](Group *group) { return place[group->ops.front()] > norm; };
+  if (neededInTurns.contains(from->ops.front()) != neededInTurns.contains(into->ops.front()))
+    return false; // what the first loop makes may be read by one of the two alone
   if (from == into || from->ops.size() + into->ops.size() > kLargestGroup || isInUpdate(from) != isInUpdate(into) ||
       from->ops[0]->getAttr(ech::kPhase) != into->ops[0]->getAttr(ech::kPhase) || !sharesLoops(from, into) ||
       readsSumOf(into, from) || readsSumOf(from, into) || leadsOutside(from, into))

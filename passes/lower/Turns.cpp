@@ -61,7 +61,15 @@ LogicalResult lowerForLater(Lowering &l, ech::RepeatOp first, ArrayRef<ech::Repe
     if (!def || def->getBlock() != first->getBlock() || def->isBeforeInBlock(first) || loops.contains(def) ||
         !needed.insert(def))
       continue;
-    def->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
+    WalkResult independent = def->walk([&](Operation *inner) {
+      llvm::append_range(open, inner->getOperands());
+      return WalkResult(success(llvm::none_of(
+          inner->getOperands(), [&](Value v) { return v.getDefiningOp() && loops.contains(v.getDefiningOp()); })));
+    });
+    if (independent.wasInterrupted())
+      return def->emitError(
+          "internal error, please report: a pipeline's backward pass needs this, which needs all of its "
+          "forward pass");
   }
   SmallVector<Operation *> order = needed.takeVector();
   llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
