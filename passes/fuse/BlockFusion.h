@@ -3,6 +3,7 @@
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
 #include <memory>
 #include <numeric>
 
@@ -92,7 +93,7 @@ private:
   dist::MeshAttr mesh;
   llvm::DenseMap<Operation *, int64_t> place; // in the block, before anything moved
   int64_t norm = -1; // the place of its report, where a step ends that is not finite; -1: there is none
-  llvm::DenseSet<Operation *> neededInTurns; // by the later loops of a pipeline's pass, which run with its first one
+  llvm::SetVector<Operation *> neededInTurns; // by a pipeline: it comes before the forward pass
   Stretches stretches;
   std::vector<std::unique_ptr<Group>> groups;
   llvm::DenseMap<Operation *, Group *> groupOf;

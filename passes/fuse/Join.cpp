@@ -1,5 +1,6 @@
 // Which groups may become one.
 #include "passes/fuse/BlockFusion.h"
+#include "passes/pipeline/Turns.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -124,21 +125,11 @@ bool BlockFusion::readsSumOf(Group *reader, Group *of) {
 }
 
 void BlockFusion::findNeededInTurns() {
-  SmallVector<Operation *> open;
-  auto needs = [&](Operation *op) {
-    op->walk([&](Operation *inner) {
-      for (Value v : inner->getOperands())
-        if (Operation *def = v.getDefiningOp(); def && def->getBlock() == &block && neededInTurns.insert(def).second)
-          open.push_back(def);
-    });
-  };
-  for (Operation &op : block)
-    if (auto turns = op.getAttrOfType<DictionaryAttr>(dist::kTurns);
-        turns && turns.getAs<StringAttr>("part").getValue() != "forward")
-      needs(&op);
-  while (!open.empty())
-    if (Operation *op = open.pop_back_val(); !op->hasAttr(dist::kTurns))
-      needs(op);
+  SmallVector<ech::RepeatOp> later;
+  for (auto loop : block.getOps<ech::RepeatOp>())
+    if (pipeline::isLaterInTurns(loop))
+      later.push_back(loop);
+  neededInTurns = pipeline::neededInTurns(later);
 }
 
 bool BlockFusion::join(Group *from, Group *into) {

@@ -1,7 +1,7 @@
 // The turns of a pipeline's stages, what one stage does alone, and what goes from one to the next.
+#include "passes/pipeline/Turns.h"
 #include "passes/Phase.h"
 #include "passes/lower/Repeats.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -38,42 +38,27 @@ void waitForSends(Lowering &l, Block &region) {
 /// The later loops of a pass through stages.
 SmallVector<ech::RepeatOp> laterLoops(ech::RepeatOp loop) {
   SmallVector<ech::RepeatOp> later;
-  for (Operation *next = loop->getNextNode(); next; next = next->getNextNode())
-    if (auto turns = next->getAttrOfType<DictionaryAttr>(dist::kTurns)) {
-      if (turns.getAs<StringAttr>("part").getValue() == "forward")
-        break; // of the next pass
+  for (Operation *next = loop->getNextNode(); next; next = next->getNextNode()) {
+    if (pipeline::isLaterInTurns(next))
       later.push_back(cast<ech::RepeatOp>(next));
-    }
+    else if (next->hasAttr(dist::kTurns))
+      break; // of the next pass
+  }
   return later;
 }
 
 /// What the later loops of a pipeline read comes before the first one: they all run in its turns.
 LogicalResult lowerForLater(Lowering &l, ech::RepeatOp first, ArrayRef<ech::RepeatOp> later) {
-  SmallVector<Value> open;
-  llvm::SmallPtrSet<Operation *, 4> loops{first};
-  for (ech::RepeatOp loop : later) {
-    loops.insert(loop);
-    loop->walk([&](Operation *inner) { llvm::append_range(open, inner->getOperands()); });
-  }
-  llvm::SetVector<Operation *> needed;
-  while (!open.empty()) {
-    Operation *def = open.pop_back_val().getDefiningOp();
-    if (!def || def->getBlock() != first->getBlock() || def->isBeforeInBlock(first) || loops.contains(def) ||
-        !needed.insert(def))
-      continue;
-    WalkResult independent = def->walk([&](Operation *inner) {
-      llvm::append_range(open, inner->getOperands());
-      return WalkResult(success(llvm::none_of(
-          inner->getOperands(), [&](Value v) { return v.getDefiningOp() && loops.contains(v.getDefiningOp()); })));
-    });
-    if (independent.wasInterrupted())
-      return def->emitError(
-          "internal error, please report: a pipeline's backward pass needs this, which needs all of its "
-          "forward pass");
-  }
-  SmallVector<Operation *> order = needed.takeVector();
+  SmallVector<Operation *> order = pipeline::neededInTurns(later).takeVector();
+  llvm::erase_if(order, [&](Operation *op) { return op->isBeforeInBlock(first); });
   llvm::sort(order, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *op : order) {
+    auto reads = [&](ech::RepeatOp loop) {
+      return llvm::any_of(loop->getUsers(), [&](Operation *user) { return op->isAncestor(user); });
+    };
+    if (reads(first) || llvm::any_of(later, reads))
+      return op->emitError("internal error, please report: a pipeline's backward pass needs this, which needs all of "
+                           "its forward pass");
     op->moveBefore(first);
     if (failed(l.lower(op)))
       return failure();
