@@ -137,8 +137,11 @@ void codegen::spell(rt::OffsetOp op, Printer &printer) {
     std::string numbers;
     for (int64_t n : table)
       numbers += (numbers.empty() ? "" : ", ") + std::to_string(n);
+    if (op.getTurn())
+      text += " + " + printer.name(op.getTurn()) + " * " + std::to_string(int64_t(*op.getPerChunk()));
     printer.line("const int64_t " + printer.name(op.getResult()) + " = std::array<int64_t, " +
-                 std::to_string(table.size()) + ">{" + numbers + "}[" + text + "];");
+                 std::to_string(table.size()) + ">{" + numbers + "}[" + text + "]" +
+                 (op.getPosition() ? " + " + printer.name(op.getPosition()) : "") + ";");
     return;
   }
   const bool isPlusFirst = plus > 0 && !op.getFactors().empty() && op.getFactors().front() < 0;
@@ -164,7 +167,8 @@ void codegen::spell(rt::OffsetOp op, Printer &printer) {
 
 void codegen::spell(rt::ForOp op, Printer &printer, function_ref<void(Block &)> body) {
   const std::string i = printer.name(op.position());
-  const std::string n = printer.size(ech::Axis{op.getAxisAttr(), static_cast<int64_t>(op.getCount())});
+  const std::string n = op.getOwn() ? printer.name(op.getOwn())
+                                    : printer.size(ech::Axis{op.getAxisAttr(), static_cast<int64_t>(op.getCount())});
   if (op.getReverse())
     printer.open("for (int64_t " + i + " = " + n + " - 1; " + i + " >= 0; --" + i + ") {");
   else

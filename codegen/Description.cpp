@@ -101,6 +101,8 @@ std::string Tables::shape(ech::Tensor type) {
       over(divider.mesh);
       if (!divider.map.isBlocks())
         text += ":" + (divider.map.isZigzag ? "zigzag" : std::to_string(divider.map.chunks));
+      for (auto [i, size] : llvm::enumerate(divider.map.sizes))
+        text += (i ? "," : ":") + std::to_string(size);
     }
   }
   if (laidOut && !dist::flatCuts(type).empty()) {

@@ -216,6 +216,21 @@ class DistPass<string flag> : EchelonPass<flag> {
   let dependentDialects = ["::echelon::ech::EchDialect", "::echelon::dist::DistDialect"];
 }
 
+def BalanceStages : DistPass<"dist-balance-stages"> {
+  let summary = "how many iterations each stage of a pipeline has, where the layout leaves that to the compiler";
+  let description = [{
+    With `dist.balance = {pp = loc(…)}` and `pp = 4 [layer]`, `layer` = 30, where an iteration takes as long as 1 and the
+    head on the last stage as 2.5, the mesh becomes
+    ```mlir
+    pp = 4 [layer blocks (8, 8, 8, 6)]
+    ```
+    What counts is the floating-point operations of an iteration, forward and backward, of what goes into the first one
+    and follows from its derivative (the first stage), and of what follows from the last one (the last stage). One after
+    the other, iterations go to the stage that is fastest with it: as all cost the same, no counts have a faster slowest
+    stage. Runs before the layout, which has to know which stage holds what, and behind the derivatives.
+  }];
+}
+
 def AssignLayout : DistPass<"dist-assign-layout"> {
   let summary = "every tensor gets its state on the mesh, every change of state a dist.convert with its reason";
   let description = [{

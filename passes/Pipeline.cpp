@@ -14,6 +14,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createChooseTypes());
   if (until == Stage::Ech)
     return;
+  manager.addPass(createBalanceStages());
   manager.addPass(createAssignLayout());
   manager.addPass(createFormCollectives());
   manager.addPass(createFormPipeline());

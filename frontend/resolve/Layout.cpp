@@ -136,6 +136,23 @@ static std::string likeWhich(const Body &body, std::string axis) {
   return axis;
 }
 
+/// `as (7, 8, 8, 7)`, `as balanced`: what the stages of a pipeline have of its iterations.
+void TrainResolver::parts(const SplitClause &c, MeshAxisSettings &axis) {
+  axis.parts = c.partsRange;
+  axis.balanced = c.parts == SplitClause::Balanced;
+  axis.counts.clear();
+  for (const Count &n : c.counts)
+    if (n.known && n.value > 0)
+      axis.counts.push_back(n.value);
+  const int64_t wanted = axis.size * axis.chunks;
+  if (!axis.balanced && !layoutOpen && int64_t(c.counts.size()) != wanted)
+    error(Code::E0404, c.partsRange,
+          std::to_string(c.counts.size()) + " parts are given, and " + axis.name + " = " + std::to_string(axis.size) +
+              " ranks take " +
+              (axis.chunks > 1 ? std::to_string(axis.chunks) + " each, " + std::to_string(wanted) + " in all"
+                               : "one each"));
+}
+
 void TrainResolver::split(const SplitClause &c) {
   const Method *zigzag = nullptr, *padding = nullptr, *ring = nullptr;
   std::set<std::string> seen;
@@ -172,8 +189,6 @@ void TrainResolver::split(const SplitClause &c) {
           "'with ring' and 'with padding' do not go together: ranks send blocks of keys that are of equal size; leave "
           "one out")
         .note(padding->range, "'with padding' is here");
-  if (c.parts != SplitClause::Even)
-    layoutNotBuilt(c.partsRange, "uneven split", "leave `as` out; the parts are equal");
   for (const Count &n : c.counts)
     atLeastOne(n, "a part of a split");
   std::vector<MeshAxisSettings *> over = meshAxes(c.over);
@@ -186,12 +201,9 @@ void TrainResolver::split(const SplitClause &c) {
       axis->chunks = chunksOfStage;
       axis->scheduleRange = schedule->range;
     }
-  if (c.parts == SplitClause::Given)
+  if (c.parts != SplitClause::Even)
     for (MeshAxisSettings *axis : over)
-      if (over.size() == 1 && !layoutOpen && int64_t(c.counts.size()) != axis->size)
-        error(Code::E0404, c.partsRange,
-              std::to_string(c.counts.size()) + " parts are given, and " + axis->name + " = " +
-                  std::to_string(axis->size) + " ranks take one each");
+      parts(c, *axis);
   for (const std::vector<Ident> &chain : c.axes) {
     if (chain.size() > 1)
       layoutNotBuilt(join(chain.front().range, chain.back().range),
@@ -343,10 +355,54 @@ const std::vector<Ident> *axesOf(const Body &body, const std::string &name) {
 }
 } // namespace
 
+/// "as (3, 2, 2)": as equally many iterations each as there can be.
+static std::string nearlyEqual(int64_t iterations, int64_t chunks) {
+  std::string text;
+  for (int64_t c = 0; c < chunks; ++c)
+    text += (c ? ", " : "") + std::to_string(iterations / chunks + (c < iterations % chunks));
+  return "as (" + text + ")";
+}
+
+/// How many of a repeat's iterations the stages have: as many as are said, or equally many.
+static void checkParts(MeshAxisSettings &mesh, const MeshAxisSettings::Entry &stages, int64_t iterations,
+                       Diagnostics &diagnostics) {
+  const int64_t chunks = mesh.size * mesh.chunks;
+  const std::string what = stages.axis + " = " + std::to_string(iterations),
+                    ranks = mesh.name + " = " + std::to_string(mesh.size);
+  const std::string into = mesh.chunks > 1 ? "cannot divide " + what + " into " + std::to_string(mesh.chunks) +
+                                                 " chunks for each of " + ranks + " stages"
+                                           : "cannot split " + what + " over " + ranks;
+  auto error = [&](const SourceRange &range, const std::string &why) {
+    diagnostics.error(Code::E0312, range, into + why);
+  };
+  const SourceRange &place = mesh.chunks > 1 ? mesh.scheduleRange : stages.range;
+  if (iterations < chunks) {
+    const int64_t fewer = std::max<int64_t>(1, iterations / mesh.size);
+    error(place, "; each has one iteration or more: use " + (iterations < mesh.size
+                                                                 ? mesh.name + " = " + std::to_string(iterations)
+                                                             : fewer > 1 ? "interleaved(" + std::to_string(fewer) + ")"
+                                                                         : "1f1b"));
+    return;
+  }
+  if (!mesh.parts.valid() && iterations % chunks != 0)
+    error(place, ", each with equally many iterations; say " + nearlyEqual(iterations, chunks) + ", or as balanced");
+  if (mesh.balanced || int64_t(mesh.counts.size()) != chunks)
+    return;
+  int64_t sum = 0;
+  for (int64_t n : mesh.counts)
+    if (__builtin_add_overflow(sum, n, &sum))
+      sum = INT64_MAX;
+  if (sum != iterations)
+    error(mesh.parts, " as given: these are " + std::to_string(sum) + " in all; say " +
+                          nearlyEqual(iterations, chunks) + ", or as balanced");
+  if (std::all_of(mesh.counts.begin(), mesh.counts.end(), [&](int64_t n) { return n == mesh.counts[0]; }))
+    mesh.counts.clear();
+}
+
 /// A mesh axis that splits the axis of a repeat: each of its coordinates has a part of the iterations, a stage of a
 /// pipeline.
 static void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> &sizes,
-                          const std::set<std::string> &repeats, Diagnostics &diagnostics) {
+                          const std::set<std::string> &repeats, RunSettings &settings, Diagnostics &diagnostics) {
   const MeshAxisSettings::Entry *stages = nullptr, *other = nullptr;
   for (const MeshAxisSettings::Entry &entry : mesh.list)
     (repeats.count(entry.axis) ? stages : other) = &entry;
@@ -355,6 +411,12 @@ static void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, in
       diagnostics.error(Code::E0409, mesh.scheduleRange,
                         mesh.schedule + " is an order in which the stages of a pipeline work, and " + other->axis +
                             " is not the axis of a repeat; leave it out");
+    if (mesh.parts.valid() && other && sizes.count(other->axis)) {
+      settings.layoutBuilt = false;
+      settings.notBuilt.push_back({mesh.parts,
+                                   "uneven split of " + other->axis + ", which is not the axis of a repeat,",
+                                   "leave `as` out; the parts are equal"});
+    }
     return;
   }
   if (mesh.schedule.empty())
@@ -373,29 +435,12 @@ static void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, in
         .note(stages->range, "the stages");
     return;
   }
-  auto size = sizes.find(stages->axis);
-  if (size != sizes.end() && size->second % mesh.size != 0) {
-    int64_t below = std::min(size->second, mesh.size);
-    while (size->second % below != 0)
-      --below;
-    diagnostics.error(Code::E0312, stages->range,
-                      "cannot split " + stages->axis + " = " + std::to_string(size->second) + " over " + mesh.name +
-                          " = " + std::to_string(mesh.size) + "; stages have equally many iterations: use " +
-                          mesh.name + " = " + std::to_string(below));
-    return;
-  }
-  if (mesh.size == 1)
+  if (auto size = sizes.find(stages->axis); size != sizes.end())
+    checkParts(mesh, *stages, size->second, diagnostics);
+  if (mesh.size == 1) { // one rank has all iterations
     mesh.chunks = 1;
-  if (size != sizes.end() && size->second % (mesh.size * mesh.chunks) != 0) {
-    const int64_t each = size->second / mesh.size;
-    int64_t fewer = mesh.chunks;
-    while (each % fewer != 0)
-      --fewer;
-    diagnostics.error(Code::E0312, mesh.scheduleRange,
-                      "cannot divide " + stages->axis + " = " + std::to_string(size->second) + " into " +
-                          std::to_string(mesh.chunks) + " chunks for each of " + mesh.name + " = " +
-                          std::to_string(mesh.size) + " stages; chunks have equally many iterations: use " +
-                          (fewer > 1 ? "interleaved(" + std::to_string(fewer) + ")" : "1f1b"));
+    mesh.counts.clear();
+    mesh.balanced = false;
   }
 }
 
@@ -408,7 +453,7 @@ void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &size
     known.push_back(name);
   const SourceRange *pipeline = nullptr;
   for (MeshAxisSettings &mesh : settings.mesh) {
-    checkPipeline(mesh, sizes, repeats, diagnostics);
+    checkPipeline(mesh, sizes, repeats, settings, diagnostics);
     for (const MeshAxisSettings::Entry &entry : mesh.list) {
       if (repeats.count(entry.axis)) {
         if (pipeline && mesh.size > 1) {

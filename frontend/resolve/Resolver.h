@@ -50,6 +50,7 @@ private:
   // Layout.cpp
   void take(const LayoutClause &, const Clause &);
   void split(const SplitClause &);
+  void parts(const SplitClause &, MeshAxisSettings &);
   void store(const StoreClause &);
   void offload(const OffloadClause &);
   void collective(const CollectiveClause &);

@@ -21,10 +21,13 @@ struct MeshAxisSettings {
   int64_t size = 1;
   std::vector<Entry> list;
   std::map<std::string, SourceRange> stored; // of "optimizer", "gradients", "params" what is cut over it, by which line
-  std::string schedule;      // of a pipeline: "gpipe", "1f1b"; empty where no axis of a repeat is split over it
-  int64_t chunks = 1;        // of iterations that each stage has
-  SourceRange scheduleRange; // `with 1f1b`; not valid where the line does not say it
-  SourceRange ring;          // `with ring`: keys and values of attention go round; not valid where no line says it
+  std::string schedule;        // of a pipeline: "gpipe", "1f1b"; empty where no axis of a repeat is split over it
+  int64_t chunks = 1;          // of iterations that each stage has
+  std::vector<int64_t> counts; // `as (7, 8, 8, 7)`: of iterations, one a chunk; none where all have equally many
+  bool balanced = false;       // `as balanced`: the compiler finds them
+  SourceRange parts;           // `as …`; not valid where the line does not say it
+  SourceRange scheduleRange;   // `with 1f1b`; not valid where the line does not say it
+  SourceRange ring;            // `with ring`: keys and values of attention go round; not valid where no line says it
   SourceRange range;
 };
 

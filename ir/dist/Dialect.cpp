@@ -40,30 +40,58 @@ static ParseResult parseName(AsmParser &parser, StringAttr &name) {
   return success();
 }
 
-/// "zigzag" or "cyclic 3"; nothing: blocks.
+/// "zigzag", "cyclic 3", "cyclic 2 (1, 2, 2, 1)", "blocks (7, 8, 8, 7)"; "blocks", or nothing: equal ones.
 static ParseResult parseMap(AsmParser &parser, OwnerMap &map) {
-  if (succeeded(parser.parseOptionalKeyword("zigzag")))
+  if (succeeded(parser.parseOptionalKeyword("zigzag"))) {
     map = OwnerMap::zigzag();
-  else if (succeeded(parser.parseOptionalKeyword("cyclic")))
-    return parser.parseInteger(map.chunks);
-  return success();
+    return success();
+  }
+  if (succeeded(parser.parseOptionalKeyword("cyclic"))) {
+    if (parser.parseInteger(map.chunks))
+      return failure();
+  } else if (failed(parser.parseOptionalKeyword("blocks"))) {
+    return success();
+  }
+  auto parseSize = [&]() -> ParseResult {
+    const SMLoc at = parser.getCurrentLocation();
+    if (parser.parseInteger(map.sizes.emplace_back()))
+      return failure();
+    if (map.sizes.back() < 1)
+      return parser.emitError(at) << "a chunk has one position or more, not " << map.sizes.back();
+    return success();
+  };
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::OptionalParen, parseSize);
 }
 
 std::string echelon::dist::spell(const OwnerMap &map) {
-  return map.isZigzag ? "zigzag" : map.isBlocks() ? "blocks" : "cyclic " + std::to_string(map.chunks);
+  if (map.isZigzag)
+    return "zigzag";
+  return (map.chunks == 1 ? "blocks" : "cyclic " + std::to_string(map.chunks)) +
+         (map.isEqual() ? "" : " " + spellSizes(map));
+}
+std::string echelon::dist::spellSizes(const OwnerMap &map) {
+  std::string text;
+  for (int64_t size : map.sizes)
+    text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "(" + text + ")";
 }
 
 Attribute MapAttr::parse(AsmParser &parser, Type) {
   OwnerMap map;
-  if (parser.parseLess() || (failed(parser.parseOptionalKeyword("blocks")) && parseMap(parser, map)) ||
-      parser.parseGreater())
+  if (parser.parseLess() || parseMap(parser, map) || parser.parseGreater())
     return {};
-  return parser.getChecked<MapAttr>(parser.getContext(), map.chunks, map.isZigzag);
+  return parser.getChecked<MapAttr>(parser.getContext(), map.chunks, map.isZigzag, map.sizes);
 }
 void MapAttr::print(AsmPrinter &printer) const { printer << "<" << spell(map()) << ">"; }
-LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t chunks, bool zigzag) {
+LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t chunks, bool zigzag,
+                              ArrayRef<int64_t> sizes) {
   if (chunks < 1 || (zigzag && chunks != 2))
     return emitError() << (zigzag ? "zigzag has two chunks" : "cyclic has one chunk or more") << ", not " << chunks;
+  if (zigzag && !sizes.empty())
+    return emitError() << "the chunks of zigzag are of equal size";
+  for (int64_t size : sizes)
+    if (size < 1)
+      return emitError() << "a chunk has one position or more, not " << size;
   return success();
 }
 
@@ -130,6 +158,11 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
       if (axis.padded[i] && !cast<MapAttr>(axis.maps[i]).map().isBlocks())
         return emitError() << "axis " << axis.list[i] << " has a map over mesh axis " << axis.name.getValue()
                            << ", so that it cannot be padded";
+    for (size_t i = 0; axis.maps && i < axis.maps.size(); ++i)
+      if (OwnerMap map = cast<MapAttr>(axis.maps[i]).map();
+          !map.isEqual() && int64_t(map.sizes.size()) != map.chunks * axis.size)
+        return emitError() << "axis " << axis.list[i] << " has " << map.sizes.size() << " chunks over mesh axis "
+                           << axis.name.getValue() << " = " << axis.size << ", which holds " << map.chunks * axis.size;
     llvm::SmallDenseSet<Attribute> listed;
     for (Attribute name : axis.list)
       if (!isa<StringAttr>(name) || !listed.insert(name).second)

@@ -25,16 +25,17 @@ def Dist_Map : AttrDef<Dist_Dialect, "Map"> {
   let mnemonic = "map";
   let summary = "which chunks of an axis each coordinate of a mesh axis holds";
   let description = [{
-    `#dist.map<zigzag>`, `#dist.map<cyclic 3>`, `#dist.map<blocks>`: `runtime/program/OwnerMap.h`.
+    `#dist.map<zigzag>`, `#dist.map<cyclic 3>`, `#dist.map<blocks>`: `runtime/program/OwnerMap.h`. `#dist.map<blocks (7,
+    8, 8, 7)>`, `#dist.map<cyclic 2 (1, 2, 2, 1)>`: chunks of these sizes, in the order of positions.
   }];
-  let parameters = (ins "int64_t":$chunks, "bool":$zigzag);
+  let parameters = (ins "int64_t":$chunks, "bool":$zigzag, ArrayRefParameter<"int64_t", "sizes">:$sizes);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     static MapAttr get(::mlir::MLIRContext *context, const ::echelon::runtime::OwnerMap &map) {
-      return get(context, map.chunks, map.isZigzag);
+      return get(context, map.chunks, map.isZigzag, map.sizes);
     }
-    ::echelon::runtime::OwnerMap map() const { return {getChunks(), getZigzag()}; }
+    ::echelon::runtime::OwnerMap map() const { return {getChunks(), getZigzag(), getSizes().vec()}; }
   }];
 }
 
@@ -44,8 +45,8 @@ def Dist_Mesh : AttrDef<Dist_Dialect, "Mesh"> {
   let description = [{
     `#dist.mesh<dp = 2 [batch], tp = 2 [head, ff padded, vocab, seq]>`, the module's `dist.mesh`. Ranks are numbered
     row-major, the last mesh axis fastest. The list holds the axes of the `split` lines over the mesh axis, from top to
-    bottom. `padded`: where the size does not divide, storage is padded. `seq zigzag`, `layer cyclic 2`: which chunks of
-    the axis each coordinate holds; a block without.
+    bottom. `padded`: where the size does not divide, storage is padded. `seq zigzag`, `layer cyclic 2`, `layer blocks
+    (7, 8, 8, 7)`: which chunks of the axis each coordinate holds; an equal block without.
   }];
   let parameters = (ins ArrayRefParameter<"::echelon::dist::MeshAxis", "axes">:$axes);
   let hasCustomAssemblyFormat = 1;

@@ -40,6 +40,18 @@ int echelon::dist::stagesOf(MeshAttr mesh, StringRef axis) {
   return -1;
 }
 
+int64_t echelon::dist::stageOf(MeshAttr mesh, StringRef axis, int64_t count, int64_t iteration) {
+  const int m = stagesOf(mesh, axis);
+  const OwnerMap map = mesh.mapOf(m, axis);
+  int64_t chunk = 0;
+  if (map.isEqual())
+    chunk = iteration / (count / (map.chunks * mesh.sizeOf(m)));
+  else
+    while (map.before(chunk + 1) <= iteration)
+      ++chunk;
+  return chunk % mesh.sizeOf(m);
+}
+
 StateAttr echelon::dist::ownState(Tensor type, MeshAttr mesh) {
   StateAttr state = wholeState(mesh);
   for (int m = 0; m < mesh.size(); ++m)
@@ -85,7 +97,10 @@ int64_t echelon::dist::parts(Tensor type, StringRef axis, MeshAttr mesh) {
   return n;
 }
 int64_t echelon::dist::localSize(Tensor type, StringRef axis, MeshAttr mesh) {
-  return llvm::divideCeil(type.sizeOf(axis), parts(type, axis, mesh));
+  int64_t size = type.sizeOf(axis);
+  for (const Divider &divider : dividers(type, axis, mesh))
+    size = divider.map.stored(size, divider.size);
+  return size;
 }
 int64_t echelon::dist::paddedSize(Tensor type, StringRef axis, MeshAttr mesh) {
   return localSize(type, axis, mesh) * parts(type, axis, mesh);
@@ -143,6 +158,12 @@ SmallVector<Divider> echelon::dist::dividers(Tensor type, StringRef axis, MeshAt
 std::vector<Interval> echelon::dist::runs(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
   return runtime::runsOf(paddedSize(type, axis, mesh), dividers(type, axis, mesh), coordinates);
 }
+std::optional<OwnerMap> echelon::dist::unequalMap(Tensor type, StringRef axis, MeshAttr mesh) {
+  for (const Divider &divider : dividers(type, axis, mesh))
+    if (!divider.map.isEqual())
+      return divider.map;
+  return std::nullopt;
+}
 bool echelon::dist::isInBlocks(Tensor type, StringRef axis, MeshAttr mesh) {
   return llvm::all_of(dividers(type, axis, mesh), [](const Divider &divider) { return divider.map.isBlocks(); });
 }
@@ -180,6 +201,18 @@ LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr m
                     return state[m].hold == Hold::Split && mesh.isPadded(m, axis.name);
                   });
     bool cut = llvm::any_of(divided, [&](int m) { return state[m].hold == Hold::Cut; });
+    if (std::optional<OwnerMap> unequal = unequalMap(laid, axis.name, mesh)) {
+      if (divided.size() > 1)
+        return fail([&](auto &d) {
+          d << axis.name.getValue() << " is divided into chunks of unequal sizes, and by nothing else";
+        });
+      if (unequal->total() != axis.size)
+        return fail([&](auto &d) {
+          d << axis.name.getValue() << " = " << axis.size << " is not the " << unequal->total() << " positions of "
+            << spell(*unequal);
+        });
+      continue;
+    }
     if (axis.size % n != 0 && (!padded || cut))
       return fail([&](auto &d) {
         d << axis.name.getValue() << " = " << axis.size << " does not divide by " << mesh.names(divided) << " = " << n;

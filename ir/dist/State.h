@@ -34,7 +34,7 @@ llvm::SmallVector<int> sums(Tensor type);
 int64_t parts(Tensor type, llvm::StringRef axis, MeshAttr mesh);
 /// Elements of an axis in each rank's storage, padding included.
 int64_t localSize(Tensor type, llvm::StringRef axis, MeshAttr mesh);
-/// Whether the blocks of an axis reach beyond its size.
+/// Whether the blocks of an axis reach beyond its size, or are of unequal sizes.
 bool isPadded(Tensor type, llvm::StringRef axis, MeshAttr mesh);
 /// Size of an axis in storage over all ranks: localSize times parts.
 int64_t paddedSize(Tensor type, llvm::StringRef axis, MeshAttr mesh);
@@ -53,13 +53,19 @@ llvm::SmallVector<Divider> dividers(Tensor type, llvm::StringRef axis, MeshAttr 
 /// The runs of positions of `axis` that a rank holds, in the order in which it stores them. Together they are localSize
 /// positions; those past the axis's size are padding.
 std::vector<Interval> runs(Tensor type, llvm::StringRef axis, MeshAttr mesh, llvm::ArrayRef<int64_t> coordinates);
+/// The map that divides an axis into chunks of unequal sizes; nothing else divides it then.
+std::optional<OwnerMap> unequalMap(Tensor type, llvm::StringRef axis, MeshAttr mesh);
 /// Whether each rank holds one block of the axis.
 bool isInBlocks(Tensor type, llvm::StringRef axis, MeshAttr mesh);
 
 /// What a MeshAxis holds of the maps of its list: null where all are blocks.
 mlir::ArrayAttr listMaps(mlir::MLIRContext *context, llvm::ArrayRef<OwnerMap> maps);
-/// "blocks", "zigzag", "cyclic 3".
+/// "blocks", "zigzag", "cyclic 3", "blocks (7, 8, 8, 7)".
 std::string spell(const OwnerMap &map);
+/// "(7, 8, 8, 7)"; of equal chunks "()".
+std::string spellSizes(const OwnerMap &map);
+/// Of which coordinate over the mesh axis that divides a repeat's iterations, `stagesOf`, one of `count` is.
+int64_t stageOf(MeshAttr mesh, llvm::StringRef axis, int64_t count, int64_t iteration);
 
 /// Whether the state says something the mesh can do with the type: one entry a mesh axis, axes that the type has,
 /// sizes that divide (or are padded). Null `emitError`: says nothing.

@@ -201,7 +201,10 @@ void FunctionOp::build(OpBuilder &builder, OperationState &state, StringRef name
   state.addRegion()->emplaceBlock();
 }
 
-void ForOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int64_t count, bool reverse, bool time) {
+void ForOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int64_t count, bool reverse, bool time,
+                  Value own) {
+  if (own)
+    state.addOperands(own);
   Properties &properties = state.getOrAddProperties<Properties>();
   properties.axis = builder.getStringAttr(axis);
   properties.count = builder.getI64IntegerAttr(count);
@@ -397,8 +400,7 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   auto isTexts = [&] { return isListOf([](Attribute item) { return isa<StringAttr>(item); }); };
   auto isDictionaries = [&] { return isListOf([](Attribute item) { return isa<DictionaryAttr>(item); }); };
   if (name == kGroup)
-    return check(isa<Communicates>(op) && isa<IntegerAttr>(value),
-                 "a place in rt.groups, on a message");
+    return check(isa<Communicates>(op) && isa<IntegerAttr>(value), "a place in rt.groups, on a message");
   if (name == kGroups)
     return check(isa<ModuleOp>(op) && isListOf([](Attribute item) { return isa<DenseI64ArrayAttr>(item); }),
                  "a list of mesh axes for each group, on the module");

@@ -143,12 +143,16 @@ def Rt_ViewOp : Rt_Op<"view", [Pure]> {
 
 def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "a loop: a layer stack, a recurrence, micro batches";
-  let description = [{`rt.for "layer" = 4 reverse { ^bb0(%i: index): … }`: the block's argument is the position.}];
-  let arguments = (ins StrAttr:$axis, I64Attr:$count, UnitAttr:$reverse, UnitAttr:$time);
+  let description = [{
+    `rt.for "layer" = 4 reverse { ^bb0(%i: index): … }`: the block's argument is the position. `rt.for "layer" = 4 own
+    %layers`: on each rank so many of them, from the first on.
+  }];
+  let arguments = (ins StrAttr:$axis, I64Attr:$count, UnitAttr:$reverse, UnitAttr:$time, Optional<Index>:$own);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$axis `=` $count (`reverse` $reverse^)? (`time` $time^)? $body attr-dict";
+  let assemblyFormat = "$axis `=` $count (`own` $own^)? (`reverse` $reverse^)? (`time` $time^)? $body attr-dict";
   let skipDefaultBuilders = 1;
-  let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "bool":$reverse, "bool":$time)>];
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "bool":$reverse, "bool":$time,
+                                 CArg<"::mlir::Value", "{}">:$own)>];
   let extraClassDeclaration = [{
     ::mlir::Value position() { return getBody().front().getArgument(0); }
   }];
@@ -208,7 +212,8 @@ def Rt_OffsetOp : Rt_Op<"offset", [Pure, AttrSizedOperandSegments]> {
     `of`: the axis that is cut, with its size on one rank, by whose name a program gives the factors. `at`: a position
     in the piece, where the sum is that in the whole axis; `in %chunk * 12`: a further term, of the chunk of a stage's
     iterations that a turn does. `table`: instead of factors, one number for each of these
-    coordinates, of mesh axes of these sizes, the last fastest.
+    coordinates, of mesh axes of these sizes, the last fastest; with a chunk, for each of these of each chunk, whose
+    places lie `perChunk` apart.
   }];
   let arguments = (ins DenseI64ArrayAttr:$mesh, DenseI64ArrayAttr:$factors, DefaultValuedAttr<I64Attr, "0">:$plus,
                        OptionalAttr<Rt_Size>:$of, OptionalAttr<DenseI64ArrayAttr>:$table,

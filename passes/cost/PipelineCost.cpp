@@ -3,6 +3,7 @@
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
 #include "runtime/program/Turns.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 #include <map>
@@ -37,7 +38,10 @@ void simulate(PipelineCost &cost, const runtime::StageOrder &schedule) {
       ends; // of a pass of a stage's chunk on a micro batch
   std::vector<size_t> next(turns.size());
   cost.rows.resize(turns.size());
-  auto lengthOf = [&](Turn turn) { return turn.pass == Turn::Backward && !hasWeights ? 2u : 1u; };
+  auto lengthOf = [&](Turn turn, int64_t stage) {
+    const int64_t units = turn.pass == Turn::Backward && !hasWeights ? 2 : 1;
+    return size_t(cost.counts.empty() ? units : units * cost.counts[turn.chunk * cost.stages + stage]);
+  };
   auto letterOf = [](Turn turn) {
     return char((turn.pass == Turn::Forward    ? '0'
                  : turn.pass == Turn::Backward ? 'a'
@@ -56,7 +60,7 @@ void simulate(PipelineCost &cost, const runtime::StageOrder &schedule) {
         std::string &row = cost.rows[stage];
         if (come != ends.end() && come->second > row.size())
           row.append(come->second - row.size(), '.');
-        row.append(lengthOf(turn), letterOf(turn));
+        row.append(lengthOf(turn, stage), letterOf(turn));
         ends[{turn.pass, stage, turn.chunk, turn.micro}] = row.size();
         ++next[stage];
         moved = true;
@@ -89,7 +93,12 @@ std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
     cost.axis = cast<StringAttr>(mesh.getAxes()[m].list[0]).str();
     cost.schedule = cast<StringAttr>(each.getValue()).str();
     cost.stages = mesh.sizeOf(m);
-    cost.chunks = mesh.mapOf(m, cost.axis).chunks;
+    const dist::OwnerMap map = mesh.mapOf(m, cost.axis);
+    cost.chunks = map.chunks;
+    cost.counts = map.sizes;
+    if (auto balance = module->getAttrOfType<DictionaryAttr>(dist::kBalance))
+      if (auto wentBy = balance.getAs<DenseI64ArrayAttr>(each.getName()))
+        cost.wentBy = wentBy.asArrayRef().vec();
     if (auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches))
       cost.micro = micro.getInt();
     train.walk([&](rt::ForOp loop) {
@@ -111,9 +120,18 @@ std::string PipelineCost::text() const {
   os << "pipeline over " << over << "\n  " << stages << " stages with ";
   if (chunks > 1)
     os << chunks << " chunks of ";
-  os << iterations << " of " << axis << " each, " << micro << (micro == 1 ? " micro batch" : " micro batches") << ", "
-     << schedule << ": a stage waits " << llvm::format("%.3g", 100 * bubble)
-     << " % of the time that it works, if all stages take equally long\n";
+  if (counts.empty())
+    os << iterations << " of " << axis << " each";
+  else
+    llvm::interleaveComma(counts, os << axis << " as (");
+  os << (counts.empty() ? ", " : "), ") << micro << (micro == 1 ? " micro batch" : " micro batches") << ", " << schedule
+     << ": a stage waits " << llvm::format("%.3g", 100 * bubble) << " % of the time that it works, if all "
+     << (counts.empty() ? "stages" : "of " + axis) << " take equally long\n";
+  if (!wentBy.empty() && wentBy[0] > 0)
+    os << "  balanced: " << llvm::format("%.3g", double(wentBy[0])) << " operations for each of " << axis
+       << "; as many as " << llvm::format("%.3g", double(wentBy[1]) / double(wentBy[0]))
+       << " of these for what the first "
+       << "stage does besides, as " << llvm::format("%.3g", double(wentBy[2]) / double(wentBy[0])) << " for the last\n";
   constexpr size_t kLongest = 100, kMost = 16; // what fits on a screen
   if (rows.size() > kMost || rows[0].size() > kLongest)
     return text;

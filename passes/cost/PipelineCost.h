@@ -10,9 +10,12 @@ namespace echelon {
 struct PipelineCost {
   std::string over, axis, schedule;                          ///< "pp", "layer", "1f1b"
   int64_t stages = 1, chunks = 1, iterations = 1, micro = 1; ///< iterations: of each chunk of a stage
+  std::vector<int64_t> counts; ///< of each chunk, in order, where they have unequally many; else none
+  /// What the compiler chose these by: operations of an iteration, and of the first and the last stage besides.
+  std::vector<int64_t> wentBy;
   /// What a stage does in each unit of time: 0, 1, … a forward pass, a, b, … a backward one, A, B, … gradients of
   /// weights apart, '.' nothing. A forward pass takes one unit, a backward one two, or where weights are apart one and
-  /// one.
+  /// one; of unequal stages as many times that as they have iterations.
   std::vector<std::string> rows;
   double bubble = 0; ///< idle over working time of a stage
 

@@ -15,8 +15,10 @@ static std::string withPlace(std::string text, Location loc) {
   return place.empty() ? text : text + " (" + place + ")";
 }
 
-/// " with zigzag"; nothing of blocks.
-static std::string withMap(const OwnerMap &map) { return map.isBlocks() ? "" : " with " + spell(map); }
+/// " with zigzag", " as (7, 8, 8, 7)"; nothing of equal blocks.
+static std::string withMap(const OwnerMap &map) {
+  return !map.isEqual() ? " as " + spellSizes(map) : map.isBlocks() ? "" : " with " + spell(map);
+}
 
 std::string echelon::layout::nameInSource(Operation *op) {
   std::string name = op->getName().stripDialect().str();
@@ -134,6 +136,15 @@ bool Clauses::complainOfMap(Tensor laid, Operation *user) {
   bool found = false;
   for (const ech::Axis &axis : laid.getAxes()) {
     int64_t left = axis.size;
+    if (std::optional<OwnerMap> unequal = unequalMap(laid, axis.name, mesh)) {
+      const int m = dividers(laid, axis.name, mesh).front().mesh;
+      found = true;
+      if (told.insert({m, axis.name}).second)
+        emitError(place(m, axis.name, user->getLoc()))
+            << "cannot split " << axis.name.str() << " = " << axis.size << " over " << mesh.nameOf(m) << " = "
+            << mesh.sizeOf(m) << withMap(*unequal) << ", which is " << unequal->total() << " in all";
+      continue;
+    }
     for (const Divider &divider : dividers(laid, axis.name, mesh)) {
       const int64_t chunks = divider.map.chunks * divider.size;
       if (!divider.map.isBlocks() && left % chunks != 0) {
@@ -166,7 +177,7 @@ bool Clauses::complain(Tensor type, StateAttr state, Operation *user) {
   for (const ech::Axis &axis : type.getAxes()) {
     SmallVector<int> divided = over(laid, axis.name, mesh);
     int64_t all = parts(laid, axis.name, mesh);
-    if (divided.empty() || axis.size % all == 0 ||
+    if (divided.empty() || axis.size % all == 0 || unequalMap(laid, axis.name, mesh) ||
         (isInBlocks(laid, axis.name, mesh) &&
          llvm::any_of(divided, [&](int m) { return mesh.isPadded(m, axis.name); })))
       continue;

@@ -80,6 +80,40 @@ Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
   return known;
 }
 
+/// Whether a value is 0 where a stage of a pipeline has fewer iterations than the largest: a repeat leaves 0 in what
+/// its iterations stack up (passes/lower/Repeats.cpp), and so do products with it, and sums of such values.
+static bool isZeroBehindStage(Value x, StringRef axis) {
+  Operation *def = x.getDefiningOp();
+  auto isZero = [&](Value v) { return isZeroBehindStage(v, axis); };
+  if (auto loop = dyn_cast_or_null<ech::RepeatOp>(def)) {
+    const auto stack = llvm::find(loop.getStacks(), x), sum = llvm::find(loop.getSums(), x);
+    if (stack != loop.getStacks().end()) { // what is carried may lie in a list with the final value behind it
+      Value each = loop.yield().getStacked()[stack - loop.getStacks().begin()];
+      return loop.getAxis() == axis && !isa<BlockArgument>(each) &&
+             !llvm::is_contained(loop.yield().getCarried(), each);
+    }
+    return sum != loop.getSums().end() && isZero(loop.yield().getSummed()[sum - loop.getSums().begin()]);
+  }
+  if (auto convert = dyn_cast_or_null<ConvertOp>(def))
+    return isZero(convert.getValue());
+  auto map = dyn_cast_or_null<ech::MapOp>(def);
+  if (!map)
+    return false;
+  switch (map.getFunction()) {
+  case ech::Function::Cast:
+  case ech::Function::Neg:
+  case ech::Function::Div:
+    return isZero(map.getOperands()[0]);
+  case ech::Function::Mul:
+    return llvm::any_of(map.getOperands(), isZero);
+  case ech::Function::Add:
+  case ech::Function::Sub:
+    return llvm::all_of(map.getOperands(), isZero);
+  default:
+    return false;
+  }
+}
+
 Value Assign::masked(Value x, OpOperand &operand) {
   Operation *user = operand.getOwner();
   Tensor type = ech::tensor(x);
@@ -90,6 +124,9 @@ Value Assign::masked(Value x, OpOperand &operand) {
       continue;
     ech::Padding wanted = cast<ech::AxisRule>(user).padding(operand.getOperandNumber(), axis);
     if (wanted.need == ech::Padding::Any)
+      continue;
+    if (wanted.need == ech::Padding::Number && wanted.value == 0 && unequalMap(type, axis, mesh) &&
+        isZeroBehindStage(x, axis))
       continue;
     if (wanted.need == ech::Padding::Unknown || (!axes.empty() && wanted.value != value)) {
       int m = over(type, axis, mesh).back();

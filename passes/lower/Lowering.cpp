@@ -170,7 +170,7 @@ SmallVector<Lowering::Segment> Lowering::segmentsOf(Tensor type, StringRef axis)
     return {Segment{0, type.has(axis) ? type.sizeOf(axis) : 1, {}, axis.str()}};
   if (dist::isInBlocks(type, axis, mesh))
     return {Segment{0, dist::localSize(type, axis, mesh), termsOf(type, axis), axis.str()}};
-  return segments(type.sizeOf(axis), dist::dividers(type, axis, mesh), axis, name);
+  return segments(dist::paddedSize(type, axis, mesh), dist::dividers(type, axis, mesh), axis, name);
 }
 
 Value Lowering::beginOf(const Segment &segment) {

@@ -72,6 +72,8 @@ public:
   /// Makes logical positions of local ones in each element of a buffer of integers, or the other way round: then -1 of
   /// those that this rank does not hold.
   void translate(Value to, Value from, llvm::ArrayRef<Segment> segments, bool toLogical, Location loc);
+  /// A number that follows from mesh coordinates, an index, made at the start of the function.
+  Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
   /// Where this rank's flat cut begins in the local piece that it is cut from.
   Value flatOffset(Tensor type);
   /// The difference of two offsets, an index; null where it is 0.
@@ -216,7 +218,6 @@ private:
   llvm::StringMap<Rule> rules;
   Value runsOf(Value x, llvm::StringRef axis, llvm::ArrayRef<dist::Divider> dividers, Location loc);
   Terms termsOf(Tensor type, llvm::StringRef axis);
-  Value offset(const Terms &terms, int64_t plus, const llvm::Twine &name);
   llvm::StringMap<Value> offsets;                 ///< of this function
   llvm::DenseMap<mlir::Attribute, Value> numbers; ///< the same
 };

@@ -7,26 +7,90 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
+/// Of a repeat whose iterations stages of a pipeline divide, how; of others one rank has them all.
+struct Stages {
+  Stages(Lowering &l, ech::RepeatOp op) : mesh(dist::stagesOf(l.mesh, op.getAxis())) {
+    if (mesh < 0)
+      return;
+    map = l.mesh.mapOf(mesh, op.getAxis());
+    ranks = l.mesh.sizeOf(mesh);
+    isInTurn = l.chunks.axis == op.getAxisAttr();
+  }
+  int mesh;
+  dist::OwnerMap map;
+  int64_t ranks = 1;
+  bool isInTurn = false; ///< of one chunk
+};
+
 /// How many of a repeat's iterations a rank does in a row: of those that stages of a pipeline divide, its own, or those
-/// of a turn.
+/// of a turn; where these are not equally many on all ranks, the most.
 int64_t ownCount(Lowering &l, ech::RepeatOp op) {
-  const int stages = dist::stagesOf(l.mesh, op.getAxis());
-  const int64_t chunks = l.chunks.axis == op.getAxisAttr() ? l.chunks.count : 1;
-  return static_cast<int64_t>(op.getCount()) / (stages < 0 ? 1 : l.mesh.sizeOf(stages) * chunks);
+  const Stages stages(l, op);
+  return stages.map.stored(static_cast<int64_t>(op.getCount()), stages.ranks) /
+         (stages.isInTurn ? stages.map.chunks : 1);
+}
+
+/// Of numbers for each chunk of a repeat's iterations, this rank's in this turn, with `position` added.
+Value ofChunk(Lowering &l, ech::RepeatOp op, ArrayRef<int64_t> numbers, StringRef name, Value position) {
+  const Stages stages(l, op);
+  if (!stages.isInTurn && !position) {
+    Lowering::Terms terms{{stages.mesh}, {}, rt::SizeAttr(), 0, SmallVector<int64_t>(numbers)};
+    return l.offset(terms, 0, name);
+  }
+  Value turn = stages.isInTurn ? l.chunks.turn : Value();
+  return rt::OffsetOp::create(l.b, NameLoc::get(l.b.getStringAttr(name), op.getLoc()), l.b.getIndexType(),
+                              l.list(stages.mesh), l.list({}), l.b.getI64IntegerAttr(0), rt::SizeAttr(),
+                              l.list(numbers), l.list(stages.ranks), position, turn,
+                              turn ? l.b.getI64IntegerAttr(stages.ranks) : IntegerAttr());
+}
+
+/// How many iterations this rank does, where ranks differ.
+Value ownIterations(Lowering &l, ech::RepeatOp op) {
+  const Stages stages(l, op);
+  return stages.map.isEqual() ? Value() : ofChunk(l, op, stages.map.sizes, ("own_" + op.getAxis()).str(), Value());
 }
 
 /// The position of an iteration among all, of one among the rank's own.
 Value positionInAll(Lowering &l, ech::RepeatOp op, Value position) {
-  const int stages = dist::stagesOf(l.mesh, op.getAxis());
-  if (stages < 0)
+  const Stages stages(l, op);
+  if (stages.mesh < 0)
     return position;
+  const std::string called = ("at_" + op.getAxis()).str();
+  if (!stages.map.isEqual()) {
+    SmallVector<int64_t> begins;
+    for (size_t chunk = 0; chunk < stages.map.sizes.size(); ++chunk)
+      begins.push_back(stages.map.before(int64_t(chunk)));
+    return ofChunk(l, op, begins, called, position);
+  }
   const int64_t count = ownCount(l, op);
   auto size = rt::SizeAttr::get(l.b.getContext(), Axis{op.getAxisAttr(), count});
-  auto name = NameLoc::get(l.b.getStringAttr("at_" + op.getAxis()), op.getLoc());
-  Value turn = l.chunks.axis == op.getAxisAttr() ? l.chunks.turn : Value();
-  return rt::OffsetOp::create(l.b, name, l.b.getIndexType(), l.list(stages), l.list(count), l.b.getI64IntegerAttr(0),
-                              size, DenseI64ArrayAttr(), DenseI64ArrayAttr(), position, turn,
-                              turn ? l.b.getI64IntegerAttr(count * l.mesh.sizeOf(stages)) : IntegerAttr());
+  auto name = NameLoc::get(l.b.getStringAttr(called), op.getLoc());
+  Value turn = stages.isInTurn ? l.chunks.turn : Value();
+  return rt::OffsetOp::create(l.b, name, l.b.getIndexType(), l.list(stages.mesh), l.list(count),
+                              l.b.getI64IntegerAttr(0), size, DenseI64ArrayAttr(), DenseI64ArrayAttr(), position, turn,
+                              turn ? l.b.getI64IntegerAttr(count * stages.ranks) : IntegerAttr());
+}
+
+/// Whether somebody reads of what the iterations stack up more than what each has made: then there is to be something
+/// where a rank has fewer iterations than others.
+bool isReadAsWhole(Value stack, StringRef axis) {
+  return llvm::any_of(stack.getUses(), [&](OpOperand &use) {
+    auto loop = dyn_cast<ech::RepeatOp>(use.getOwner());
+    const bool isSlice = loop && loop.getAxis() == axis && use.getOperandNumber() >= loop.getCarried().size();
+    auto yield = dyn_cast<ech::YieldOp>(use.getOwner());
+    const size_t carried = yield ? yield.getCarried().size() : 0, place = use.getOperandNumber();
+    const bool isKept = yield && place >= carried && place < carried + yield.getStacked().size();
+    return !isSlice && !isKept;
+  });
+}
+
+/// Zeros where some rank makes nothing.
+void fillPadding(Lowering &l, ech::RepeatOp op, Value stack, Destination place) {
+  const Stages stages(l, op);
+  if (place.adds || !isReadAsWhole(stack, op.getAxis()))
+    return;
+  const int64_t least = *std::min_element(stages.map.sizes.begin(), stages.map.sizes.end());
+  l.fill(l.range(place.buffer, op.getAxis(), least, ownCount(l, op) - least, op.getLoc()), 0, op.getLoc());
 }
 /// Whether `start` alone lies in `first`, and was computed there.
 bool isOwnMemory(Lowering &l, ech::RepeatOp op, Value start, Value first) {
@@ -172,12 +236,14 @@ void placeValues(Lowering &l, ech::RepeatOp op, Places &places, Value position, 
 } // namespace
 
 void echelon::lower::placeResults(Lowering &l, ech::RepeatOp op, Places &places) {
+  places.own = ownIterations(l, op);
   for (unsigned i = 0; i < op.getCarried().size(); ++i) {
     Value list = listOfCarried(l, op, i);
     places.lists.push_back(list);
     places.carried.push_back(list ? list : carriedPlace(l, op, i));
     Value final = op.getFinals()[i];
-    l.bind(final, list ? l.slice(list, op.getAxis(), ownCount(l, op), final.getLoc()) : places.carried.back());
+    l.bind(final, list ? l.slice(list, op.getAxis(), places.own ? 0 : ownCount(l, op), final.getLoc(), places.own)
+                       : places.carried.back());
   }
   for (auto [i, stack] : llvm::enumerate(op.getStacks())) {
     if (auto turns = op->getAttrOfType<DictionaryAttr>(dist::kTurns)) { // a place for each slot
@@ -195,6 +261,8 @@ void echelon::lower::placeResults(Lowering &l, ech::RepeatOp op, Places &places)
     places.stacks.push_back(part ? Destination() : l.target(stack));
     if (part)
       l.bind(stack, part);
+    else if (places.own)
+      fillPadding(l, op, stack, places.stacks.back());
   }
   for (Value sum : op.getSums()) {
     places.sums.push_back(l.target(sum));
@@ -244,9 +312,15 @@ LogicalResult echelon::lower::lowerIterations(Lowering &l, ech::RepeatOp op, Pla
 static LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
   if (auto turns = op->getAttrOfType<DictionaryAttr>(dist::kTurns))
     return lowerInTurns(l, op, turns);
+  const Stages stages(l, op);
+  if (!stages.map.isEqual() && stages.map.chunks > 1 && !stages.isInTurn)
+    return emitError(op.getLoc()) << "E0601: a repeat along " << op.getAxis()
+                                  << " that hands on nothing, in stages of several unequal chunks, is not built yet; "
+                                     "leave `interleaved` or `as` out";
   Places places;
   placeResults(l, op, places);
-  auto loop = rt::ForOp::create(l.b, op.getLoc(), op.getAxis(), ownCount(l, op), op.getReverse(), op.getTime());
+  auto loop =
+      rt::ForOp::create(l.b, op.getLoc(), op.getAxis(), ownCount(l, op), op.getReverse(), op.getTime(), places.own);
   return lowerIterations(l, op, places, loop.getBody().front(), loop.position(), loop.position());
 }
 void echelon::lower::addRepeats(Lowering &l) { l.add<ech::RepeatOp>(lowerRepeat); }

@@ -9,6 +9,7 @@ inline constexpr llvm::StringLiteral kSlot = "@slot"; // no axis of a model is c
 
 /// Where a repeat's results go, and with it the values that its body yields.
 struct Places {
+  Value own;                                   // how many iterations the rank does, where ranks differ
   llvm::SmallVector<Value> lists;              // of carried values: listOfCarried
   llvm::SmallVector<Value> carried, next;      // where a carried value comes into an iteration, and where it goes
   llvm::SmallVector<Destination> stacks, sums; // no buffer: a part of a list

@@ -100,7 +100,25 @@ SmallVector<ShardView::Interleaving> ShardView::interleavings(ArrayRef<Axis> who
   return list;
 }
 
+/// Chunks of unequal sizes, one by one: what is behind a smaller one is padding.
+void ShardView::interleaveUnequal(const Interleaving &how, Value inOrder, Value byParts, bool toParts) const {
+  const dist::OwnerMap &map = how.map;
+  if (toParts)
+    l.fill(byParts, 0, loc);
+  for (int64_t chunk = 0; chunk < how.size * map.chunks; ++chunk) {
+    const int64_t size = map.sizes[chunk], place = chunk % how.size * map.chunks + chunk / how.size;
+    Value from = l.range(inOrder, how.axis, map.before(chunk), size, loc);
+    Value to = l.range(byParts, how.axis, place * map.largest(), size, loc);
+    if (toParts)
+      l.copy(to, from, loc);
+    else
+      l.copy(from, to, loc);
+  }
+}
+
 void ShardView::interleave(const Interleaving &how, Value inOrder, Value byParts, bool toParts) const {
+  if (!how.map.isEqual())
+    return interleaveUnequal(how, inOrder, byParts, toParts);
   const int64_t chunk = rt::buffer(inOrder).sizeOf(how.axis) / (how.outer * how.size * how.map.chunks);
   // (the slower parts, the coordinates, a chunk) in place of the axis
   auto seen = [&](Value base, int64_t first, int64_t step) {
@@ -174,7 +192,9 @@ Value ShardView::inParts(Value parts, ArrayRef<Axis> whole) const {
 SmallVector<Axis> ShardView::divided(ArrayRef<Axis> whole) const {
   SmallVector<Axis> axes(whole);
   for (Axis &a : axes)
-    a.size = (a.size + partsOf(a.name) - 1) / partsOf(a.name);
+    for (const dist::Divider &divider : dist::dividers(part, a.name, l.mesh))
+      if (llvm::is_contained(over, divider.mesh))
+        a.size = divider.map.stored(a.size, divider.size);
   return axes;
 }
 
@@ -194,9 +214,9 @@ int64_t ShardView::partsOf(StringRef axis) const {
 }
 
 SmallVector<Axis> ShardView::longer(ArrayRef<Axis> whole) const {
-  SmallVector<Axis> axes(whole);
+  SmallVector<Axis> axes = divided(whole);
   for (Axis &a : axes)
-    a.size = (a.size + partsOf(a.name) - 1) / partsOf(a.name) * partsOf(a.name);
+    a.size *= partsOf(a.name);
   return axes;
 }
 

@@ -59,6 +59,7 @@ private:
   llvm::SmallVector<Interleaving> interleavings(llvm::ArrayRef<Axis> whole) const;
   /// Copies between positions in their order and in that of parts.
   void interleave(const Interleaving &how, Value inOrder, Value byParts, bool toParts) const;
+  void interleaveUnequal(const Interleaving &how, Value inOrder, Value byParts, bool toParts) const;
   /// A copy of a piece in which parts lie one after the other.
   Value byParts(Value whole) const;
   /// The way back.

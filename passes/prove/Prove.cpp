@@ -28,6 +28,11 @@ SmallVector<int64_t> prove::axesApart(ModuleOp module) {
   });
   module.walk([&](rt::AtOp op) { axes.insert(static_cast<int64_t>(op.getMesh())); });
   module.walk([&](rt::StagesOp op) { axes.insert(static_cast<int64_t>(op.getMesh())); });
+  module.walk([&](rt::ForOp op) {
+    if (op.getOwn())
+      if (auto own = op.getOwn().getDefiningOp<rt::OffsetOp>())
+        axes.insert(own.getMesh().begin(), own.getMesh().end());
+  });
   return {axes.begin(), axes.end()};
 }
 

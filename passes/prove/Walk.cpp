@@ -58,7 +58,13 @@ Verdict Walk::loop(rt::ForOp loop, bool touches) {
   const bool isAll = isFollowed(loop), isOpen = loop.getCount() == 0;
   if (!touches && !isAll)
     return std::nullopt;
-  const int64_t count = isOpen ? 2 : static_cast<int64_t>(loop.getCount());
+  int64_t count = isOpen ? 2 : static_cast<int64_t>(loop.getCount());
+  if (loop.getOwn()) {
+    std::optional<int64_t> own = numberOf(loop.getOwn());
+    if (!own || *own < 0 || *own > count)
+      return Refusal{loop, "how many iterations a rank does does not follow from its coordinates", {}};
+    count = *own;
+  }
   const size_t before = program.starts.size();
   for (int64_t i = 0; i < count; ++i) {
     const bool isNearEnd = i < 2 || i >= count - 2;
@@ -234,6 +240,40 @@ void Walk::addRange(Value buffer, SmallVectorImpl<Range> &ranges) const {
     ranges.push_back(*range);
 }
 
+/// A position, or what follows from one and from the coordinates that tell ranks apart.
+std::optional<int64_t> Walk::numberOf(Value index) const {
+  if (auto position = positions.find(index); position != positions.end())
+    return position->second;
+  auto offset = index.getDefiningOp<rt::OffsetOp>();
+  if (!offset)
+    return std::nullopt;
+  const SmallVector<int64_t> coordinates = parties.coordinates(party);
+  int64_t number = offset.getPlus(), place = 0;
+  for (auto [i, axis] : llvm::enumerate(offset.getMesh())) {
+    if (coordinates[axis] < 0)
+      return std::nullopt;
+    if (offset.getTable())
+      place = place * (*offset.getSizes())[i] + coordinates[axis];
+    else
+      number += coordinates[axis] * offset.getFactors()[i];
+  }
+  if (offset.getTurn()) {
+    auto turn = positions.find(offset.getTurn());
+    if (turn == positions.end())
+      return std::nullopt;
+    (offset.getTable() ? place : number) += turn->second * static_cast<int64_t>(*offset.getPerChunk());
+  }
+  if (offset.getTable())
+    number += (*offset.getTable())[place];
+  if (offset.getPosition()) {
+    auto position = positions.find(offset.getPosition());
+    if (position == positions.end())
+      return std::nullopt;
+    number += position->second;
+  }
+  return number;
+}
+
 /// Where a buffer lies at the positions of the moment; all of the memory that it is part of where that is not known;
 /// nothing of rows that a function is given, and before arenas are planned.
 std::optional<Range> Walk::rangeOf(Value buffer) const {
@@ -253,10 +293,10 @@ std::optional<Range> Walk::rangeOf(Value buffer) const {
   while (auto view = v.getDefiningOp<rt::ViewOp>()) {
     first += static_cast<int64_t>(view.getOffset());
     for (auto [index, factor] : llvm::zip(view.getIndices(), view.getFactors())) {
-      auto position = positions.find(index);
-      if (position == positions.end())
+      std::optional<int64_t> position = numberOf(index);
+      if (!position)
         return range;
-      first += position->second * factor;
+      first += *position * factor;
     }
     v = view.getBase();
   }

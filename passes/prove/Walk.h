@@ -29,6 +29,7 @@ private:
   bool isFollowed(rt::ForOp loop);
   const Start *startedSince(size_t before) const;
   void touch(mlir::Operation &op);
+  std::optional<int64_t> numberOf(mlir::Value index) const;
   std::optional<Range> rangeOf(mlir::Value buffer) const;
   void addRange(mlir::Value buffer, llvm::SmallVectorImpl<Range> &ranges) const;
 

@@ -22,6 +22,19 @@ std::vector<std::string> namesOf(const Layout &layout) {
     names.push_back(axis.name);
   return names;
 }
+
+/// Of "cp:zigzag", of "pp:2", cyclic, and of "pp:1:7,8,8,7", with the sizes of chunks, what is behind the mesh axis.
+OwnerMap mapOf(const std::string &text) {
+  if (text == "zigzag")
+    return OwnerMap::zigzag();
+  std::istringstream words(text);
+  OwnerMap map;
+  char separator = 0;
+  words >> map.chunks;
+  for (int64_t size = 0; words >> separator >> size;)
+    map.sizes.push_back(size);
+  return map;
+}
 } // namespace
 
 Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
@@ -37,13 +50,10 @@ Layout layoutOf(const std::vector<MeshAxis> &mesh, const std::string &shape) {
     std::getline(parts, head, '/');
     std::vector<int> cuts;
     std::vector<OwnerMap> maps;
-    while (std::getline(parts, over, '/')) { // "cp", "cp:zigzag", or "pp:2", cyclic
+    while (std::getline(parts, over, '/')) {
       const size_t colon = over.find(':');
-      const std::string map = colon == std::string::npos ? "" : over.substr(colon + 1);
       cuts.push_back(meshIndex(mesh, over.substr(0, colon)));
-      maps.push_back(map.empty()       ? OwnerMap()
-                     : map == "zigzag" ? OwnerMap::zigzag()
-                                       : OwnerMap::cyclic(std::stoll(map)));
+      maps.push_back(colon == std::string::npos ? OwnerMap() : mapOf(over.substr(colon + 1)));
     }
     const size_t equals = head.find('=');
     if (equals == std::string::npos) { // "flat"

@@ -37,6 +37,7 @@ struct PlaceAxis {
   int64_t stride;                 // in the group's row
   int64_t local;                  // in storage
   std::vector<int64_t> positions; // of what the rank holds, in storage order, without padding
+  std::vector<int64_t> places;    // of these in storage
 };
 
 /// What the axes of a place mean in the input.
@@ -60,7 +61,7 @@ struct PlaceAxes {
         const auto extent = int64_t(axis.positions.size());
         const int64_t at = rest % extent;
         rest /= extent;
-        local += at * axis.local;
+        local += axis.places[size_t(at)] * axis.local;
         row[axis.group] += axis.positions[size_t(at)] * axis.stride;
       }
       for (size_t g = 0; g < groups.size(); ++g)
@@ -107,10 +108,15 @@ PlaceAxes::PlaceAxes(const Program &program, const Input &input, const InputPlac
     for (size_t n = row.to.size(); n-- > 0;)
       for (size_t i = 0; i < pieces.size(); ++i)
         if (pieces[i].name == row.to[n]) {
-          axes[i] = {groups.size(), stride, 1, {}};
-          for (const Interval &run : piece.runs[i])
-            for (int64_t at = run.begin; at < std::min(run.end, pieces[i].size); ++at)
+          axes[i] = {groups.size(), stride, 1, {}, {}};
+          int64_t begin = 0;
+          for (const Interval &run : piece.runs[i]) {
+            for (int64_t at = run.begin; at < std::min(run.end, pieces[i].size); ++at) {
               axes[i].positions.push_back(at);
+              axes[i].places.push_back(begin + at - run.begin);
+            }
+            begin += run.end - run.begin;
+          }
           stride *= pieces[i].size;
           known[i] = true;
         }

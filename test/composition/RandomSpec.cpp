@@ -246,7 +246,22 @@ std::vector<std::string> RandomSpec::modelAxes() const {
   return names;
 }
 
-/// Of the repeats of the model itself, one in stages over one of the mesh axes whose size divides it. Where samples are
+/// " as (2, 1, 3)", " as balanced": one part each of so many iterations; nothing where they can be equal, and are.
+static std::string drawParts(Random &random, int64_t iterations, int64_t parts) {
+  if (iterations % parts == 0 && below(random, 2))
+    return "";
+  if (below(random, 3) == 0)
+    return " as balanced";
+  std::vector<int64_t> counts(size_t(parts), 1);
+  for (int64_t left = iterations - parts; left > 0; --left)
+    ++counts[below(random, counts.size())];
+  std::string text;
+  for (int64_t n : counts)
+    text += (text.empty() ? " as (" : ", ") + std::to_string(n);
+  return text + ")";
+}
+
+/// Of the repeats of the model itself, one in stages over one of the mesh axes that are not larger. Where samples are
 /// a policy's or travel packed, it is one that splits none.
 void RandomSpec::drawStages(Random &random) {
   const bool hasWorkers = clause("sync") || clause("compress");
@@ -263,8 +278,7 @@ void RandomSpec::drawStages(Random &random) {
     int64_t size = 0;
     if (line.rfind("  repeat ", 0) == 0 && words >> word >> axis >> equal >> size)
       for (MeshLine &stages : mesh)
-        if (size % stages.size == 0 &&
-            !(hasWorkers && std::any_of(stages.list.begin(), stages.list.end(), splitsBatch)))
+        if (size >= stages.size && !(hasWorkers && std::any_of(stages.list.begin(), stages.list.end(), splitsBatch)))
           choices.push_back({&stages, axis, size});
   }
   if (choices.empty())
@@ -272,9 +286,15 @@ void RandomSpec::drawStages(Random &random) {
   const Choice &choice = choices[below(random, choices.size())];
   static const char *ways[] = {"", " 1f1b", " gpipe", " zero_bubble"};
   std::string way = ways[below(random, std::size(ways))];
-  if (choice.iterations % (2 * choice.line->size) == 0 && below(random, 2))
+  int64_t parts = choice.line->size;
+  if (choice.iterations >= 2 * parts && below(random, 2)) {
     way = " interleaved(2)";
-  choice.line->list = {choice.axis + way};
+    parts *= 2;
+  }
+  const bool isEqual = hasWorkers || (clause("recompute") && clause("recompute")->name == "recompute every");
+  if (isEqual && choice.iterations % parts != 0)
+    return;
+  choice.line->list = {choice.axis + way + (isEqual ? "" : drawParts(random, choice.iterations, parts))};
 }
 
 /// Where a mesh axis splits queries and, behind them, keys of an attention, these may go round.
@@ -390,9 +410,10 @@ std::string RandomSpec::text() const {
     for (const std::string &axis : line.list) {
       const size_t way = axis.find(' ');
       layout += "    split " + axis.substr(0, way) + " over " + line.name +
-                (way == std::string::npos        ? ""
-                 : axis.substr(way) == " padded" ? " with padding"
-                                                 : " with" + axis.substr(way)) +
+                (way == std::string::npos            ? ""
+                 : axis.substr(way) == " padded"     ? " with padding"
+                 : axis.compare(way, 4, " as ") == 0 ? axis.substr(way)
+                                                     : " with" + axis.substr(way)) +
                 (line.ring && &axis == &line.list.front() ? " with ring\n" : "\n");
     }
     if (line.stores)

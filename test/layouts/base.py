@@ -16,7 +16,7 @@ from make_data import npy  # noqa: E402
 FAMILIES = {
     "data": ("dp", "zero1", "zero2", "zero3", "hsdp", "hierarchical"),
     "tensor": ("tp", "tp_seq"),
-    "pipeline": ("1f1b", "gpipe", "zero_bubble", "interleaved"),
+    "pipeline": ("1f1b", "gpipe", "zero_bubble", "interleaved", "uneven", "balanced"),
     "context": ("cp", "zigzag", "ring"),
     "expert": ("ep",),
     "recompute": ("full", "every", "keep"),
@@ -76,6 +76,8 @@ class Case:
             if self.of(family):
                 has_parts = axis in ("pp", "ep") and self.bases != ("interleaved",)  # that has parts of stages
                 sizes[axis] = 4 if len(self.bases) == 1 and has_parts else 2
+        if self.bases in (("uneven",), ("balanced",)):  # of four layers
+            sizes["pp"] = 3
         return {axis: sizes[axis] for axis in MESH if axis in sizes} or {"dp": 2}
 
     @property
@@ -102,8 +104,9 @@ class Case:
         if self.of("expert"):
             lines.append(f"split {model.expert}, batch over ep")
         if self.of("pipeline"):
-            chunks = "(2)" if self.of("pipeline") == "interleaved" else ""
-            lines.append(f"split layer over pp with {self.of('pipeline')}{chunks}")
+            way = {"interleaved": "with interleaved(2)", "balanced": "as balanced",
+                   "uneven": f"with zero_bubble as ({'1, 2, 1' if mesh['pp'] == 3 else '1, 3'})"}
+            lines.append(f"split layer over pp {way.get(self.of('pipeline'), 'with ' + self.of('pipeline'))}")
         if self.of("context"):
             ways = {"cp": "", "zigzag": " with zigzag", "ring": " with zigzag with ring"}
             lines.append(f"split {model.context} over cp{ways[self.of('context')]}")

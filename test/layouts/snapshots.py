@@ -18,7 +18,8 @@ from base import Case, echelon
 
 MODEL, BATCH, STOP, END = "moe", 24, 3, 6
 LAYOUTS = (("dp",), ("tp",), ("zero1", "tp_seq"), ("zero2",), ("zero3",), ("hsdp", "tp_seq"), ("1f1b",),
-           ("zero3", "1f1b"), ("zero_bubble", "tp_seq"), ("zigzag",), ("zero3", "zigzag"), ("zero1", "ep"))
+           ("zero3", "1f1b"), ("zero_bubble", "tp_seq"), ("zigzag",), ("zero3", "zigzag"), ("zero1", "ep"), ("uneven",),
+           ("zero1", "uneven"))
 APART = 5  # of the two layouts of a pair, in the sample
 
 

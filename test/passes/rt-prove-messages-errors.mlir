@@ -179,3 +179,20 @@ module attributes {dist.mesh = #dist.mesh<pod = 2 [batch], tp = 2 [n]>} {
     rt.wait %t
   }
 }
+
+// -----
+
+// Who does fewer iterations than others does not take part in the messages of the last ones.
+!d = !rt.buffer<[n=64], f32>
+module attributes {dist.mesh = #dist.mesh<pp = 2 [layer blocks (1, 2)]>} {
+rt.function @train {
+  %d = rt.alloc work at 0 : !d
+  rt.fill %d with 1.0 : !d
+  %own = rt.offset [0] times [] table [1, 2] over [2]
+  rt.for "layer" = 2 own %own {
+  ^bb0(%i: index):
+    // expected-error-re@+1 {{no rank goes on: rank 1 waits for all_reduce over pp of 64 f32, Sum{{.*}}, to which rank 0 does not come; rank 0 has ended}}
+    rt.collective "all_reduce" %d, %d count 64 "Sum" over [0] ranks 2 "pp" with "ring" why "w" : !d, !d
+  }
+}
+}

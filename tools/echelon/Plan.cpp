@@ -78,6 +78,8 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                         {"iterations", pipeline->iterations},
                         {"micro_batches", pipeline->micro},
                         {"bubble", pipeline->bubble}};
+  if (plan.pipeline && !plan.pipeline->counts.empty())
+    made["pipeline"]["counts"] = plan.pipeline->counts;
   return made;
 }
 

@@ -308,3 +308,33 @@ module attributes {dist.mesh = #dist.mesh<cp = 2 [seq padded zigzag]>} {}
 // -----
 // expected-error@+1 {{cyclic has one chunk or more, not 0}}
 module attributes {test.map = #dist.map<cyclic 0>} {}
+
+// -----
+// expected-error@+1 {{axis "layer" has 3 chunks over mesh axis pp = 2, which holds 2}}
+module attributes {dist.mesh = #dist.mesh<pp = 2 [layer blocks (1, 2, 1)]>} {}
+
+// -----
+// expected-error@+1 {{a chunk has one position or more, not 0}}
+module attributes {dist.mesh = #dist.mesh<pp = 2 [layer cyclic 2 (1, 2, 0, 1)]>} {}
+
+// -----
+!whole = !ech.tensor<[layer=8], f32, #dist.state<pp = whole>>
+!part = !ech.tensor<[layer=8], f32, #dist.state<pp = split layer>>
+module attributes {dist.mesh = #dist.mesh<pp = 2 [layer blocks (3, 4)]>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !whole
+    // expected-error@+1 {{'dist.convert' op layer = 8 is not the 7 positions of blocks (3, 4)}}
+    %0 = dist.convert %w why "" : !whole -> !part
+  }
+}
+
+// -----
+!whole = !ech.tensor<[layer=7], f32, #dist.state<pp = whole, dp = whole>>
+!cut = !ech.tensor<[layer=7], f32, #dist.state<pp = split layer, dp = cut layer>>
+module attributes {dist.mesh = #dist.mesh<pp = 2 [layer blocks (3, 4)], dp = 2 []>} {
+  ech.step @train {
+    %w = ech.constant 1.0 : !whole
+    // expected-error@+1 {{'dist.convert' op layer is divided into chunks of unequal sizes, and by nothing else}}
+    %0 = dist.convert %w why "" : !whole -> !cut
+  }
+}

@@ -265,8 +265,7 @@ struct Ranks {
     if (stages < 0)
       return rank;
     Coordinates at = coordinates[rank];
-    const int64_t chunks = mesh.mapOf(stages, op.getAxis()).chunks, ranks = mesh.sizeOf(stages);
-    at[stages] = position / (int64_t(op.getCount()) / (ranks * chunks)) % ranks;
+    at[stages] = dist::stageOf(mesh, op.getAxis(), int64_t(op.getCount()), position);
     return rankAt(at);
   }
   /// In a pipeline each rank does all iterations, with what the stages have; each has the stacks and sums of its own.

@@ -119,6 +119,23 @@ TEST(Layout, ChunksAreRuns) {
   EXPECT_EQ(pieceOf(layoutOf(three, "seq=12/cp:zigzag/dp"), three, {0, 1}).runs[0], (Runs{{2, 3}, {9, 10}}));
 }
 
+// Chunks of unequal sizes are stored as the largest: what is behind a smaller one stands for positions past the last.
+TEST(Layout, UnequalChunksArePadded) {
+  using Runs = std::vector<Interval>;
+  const std::vector<MeshAxis> mesh = {{"pp", 3}, {"dp", 2}};
+  auto runs = [&](const std::string &shape, int pp) { return pieceOf(layoutOf(mesh, shape), mesh, {pp, 0}).runs[0]; };
+  EXPECT_EQ(runs("layer=6:9/pp:1:1,3,2", 0), (Runs{{0, 1}, {6, 8}}));
+  EXPECT_EQ(runs("layer=6:9/pp:1:1,3,2", 1), (Runs{{1, 4}}));
+  EXPECT_EQ(runs("layer=6:9/pp:1:1,3,2", 2), (Runs{{4, 6}, {8, 9}}));
+  EXPECT_EQ(runs("layer=9:12/pp:2:1,2,2,2,1,1", 0), (Runs{{0, 1}, {9, 10}, {5, 7}}));
+  EXPECT_EQ(runs("layer=9:12/pp:2:1,2,2,2,1,1", 1), (Runs{{1, 3}, {7, 8}, {10, 11}}));
+  EXPECT_EQ(pieceOf(layoutOf(mesh, "layer=6:9/pp:1:1,3,2 a=5"), mesh, {0, 0}).count, 15);
+  expectCover(layoutOf(mesh, "layer=6:9/pp:1:1,3,2 a=5"), {"layer", "a"}, mesh, 2);
+  expectCover(layoutOf(mesh, "a=5 layer=9:12/pp:2:1,2,2,2,1,1"), {"layer", "a"}, mesh, 2);
+  expectCover(layoutOf(mesh, "layer=6:9/pp:1:1,3,2 | a=5 flat/dp"), {"layer", "a"}, mesh, 1);
+  expectCover(layoutOf(mesh, "layer=6:9/pp:1:1,3,2 a=5 flat/dp"), {"layer", "a"}, mesh, 1);
+}
+
 // Splits, nested splits, storage in another order, padding, flat cuts (one, two, with remainders): each element is held
 // as often as there are ranks that share a piece, and written once.
 TEST(Layout, EveryElementIsCovered) {

@@ -75,7 +75,7 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   llvm::SmallVector<dist::MeshAxis> axes;
   llvm::SmallVector<mlir::Attribute> algorithms;
   std::map<std::string, llvm::SmallVector<llvm::StringRef>> stores; // mesh axes by what is stored
-  llvm::SmallVector<mlir::NamedAttribute> places, schedules;
+  llvm::SmallVector<mlir::NamedAttribute> places, schedules, balance;
   llvm::SmallVector<llvm::StringRef> rings;
   for (const MeshAxisSettings &axis : settings.mesh) {
     llvm::SmallVector<llvm::StringRef> list;
@@ -86,13 +86,13 @@ void Compilation::annotateLayout(mlir::Builder &b) {
         break;
       list.push_back(entry.axis);
       padded.push_back(entry.padded);
-      maps.push_back(entry.zigzag      ? dist::OwnerMap::zigzag()
-                     : axis.chunks > 1 ? dist::OwnerMap::cyclic(axis.chunks)
-                                       : dist::OwnerMap());
+      maps.push_back(entry.zigzag ? dist::OwnerMap::zigzag() : dist::OwnerMap::unequal(axis.chunks, axis.counts));
       places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
     }
     axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded),
                     dist::listMaps(b.getContext(), maps)});
+    if (axis.balanced)
+      balance.push_back(b.getNamedAttr(axis.name, location(axis.parts)));
     if (!axis.schedule.empty())
       schedules.push_back(b.getNamedAttr(axis.name, b.getStringAttr(axis.schedule)));
     if (axis.ring.valid()) {
@@ -124,6 +124,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   (*module)->setAttr(dist::kStore, b.getDictionaryAttr(stored));
   if (!schedules.empty())
     (*module)->setAttr(dist::kSchedules, b.getDictionaryAttr(schedules));
+  if (!balance.empty())
+    (*module)->setAttr(dist::kBalance, b.getDictionaryAttr(balance));
   if (!rings.empty())
     (*module)->setAttr(dist::kRing, b.getStrArrayAttr(rings));
   (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));
