@@ -8,14 +8,11 @@ figure is the median of its log's step_time_s. Prints medians over the repeats, 
 `zigzag` and `ring`.
 """
 import argparse
-import json
 import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
 
-from specs import ECHELON
+import steps
 
 SPEC = """import nn
 model GPT() {{
@@ -47,23 +44,6 @@ LAYOUTS = {
 }
 
 
-def run(spec, one, folder):
-    """Median seconds of a step behind the first."""
-    log = folder / "log.jsonl"
-    log.unlink(missing_ok=True)
-    command = ["taskset", "-c", "0" if one else "0,1", ECHELON, "run", str(spec), "--log", str(log)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return statistics.median([json.loads(row)["step_time_s"] for row in log.read_text().splitlines()
-                              if "step_time_s" in row][1:])
-
-
-def work_bytes(spec):
-    plan = subprocess.run([ECHELON, "plan", str(spec), "--json"], capture_output=True, text=True, check=True)
-    return json.loads(plan.stdout)["memory_bytes"]["activations"]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("seq", 4096), ("width", 128), ("layers", 2), ("steps", 6), ("repeat", 5)):
@@ -75,16 +55,16 @@ def main():
         for i, (name, layout) in enumerate(LAYOUTS.items()):
             specs[name] = folder / f"layout{i}.ech"
             specs[name].write_text(SPEC.format(layout=layout, **vars(options)))
-            run(specs[name], name == "one rank", folder)  # builds
+            steps.seconds(specs[name], 1 if name == "one rank" else 2, folder)  # builds
         times = {name: [] for name in specs}
         for _ in range(options.repeat):
             for name, spec in specs.items():
-                times[name].append(run(spec, name == "one rank", folder))
+                times[name].append(steps.seconds(spec, 1 if name == "one rank" else 2, folder))
         print("| layout | ms a step | one rank's by it | activations and scratch, MB |\n|" + " --- |" * 4)
         for name, spec in specs.items():
             ratios = [one / each for one, each in zip(times["one rank"], times[name])]
             print(f"| {name} | {1e3 * statistics.median(times[name]):.0f} | {statistics.median(ratios):.2f} | "
-                  f"{work_bytes(spec) / 1e6:.1f} |", flush=True)
+                  f"{steps.plan(spec)['memory_bytes']['activations'] / 1e6:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

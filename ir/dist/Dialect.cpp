@@ -197,6 +197,13 @@ OwnerMap MeshAttr::mapOf(int m, StringRef axis) const {
   const int i = getAxes()[m].maps ? place(m, axis) : -1;
   return i < 0 ? OwnerMap() : cast<MapAttr>(getAxes()[m].maps[i]).map();
 }
+OwnerMap MeshAttr::mapOf(int m, StringRef axis, int64_t size) const {
+  OwnerMap map = mapOf(m, axis);
+  const int64_t total = map.total();
+  for (int64_t &n : map.sizes)
+    n = n * size / total;
+  return map;
+}
 ArrayAttr echelon::dist::listMaps(MLIRContext *context, ArrayRef<OwnerMap> maps) {
   if (llvm::all_of(maps, [](const OwnerMap &map) { return map.isBlocks(); }))
     return {};

@@ -65,6 +65,9 @@ def Dist_Mesh : AttrDef<Dist_Dialect, "Mesh"> {
     bool isPadded(int m, ::llvm::StringRef axis) const;
     /// What each coordinate of mesh axis `m` holds of an axis that is split over it.
     ::echelon::runtime::OwnerMap mapOf(int m, ::llvm::StringRef axis) const;
+    /// The same where the axis has `size` positions, as of groups of a repeat's iterations: unequal chunks have as many
+    /// times more or fewer as all positions.
+    ::echelon::runtime::OwnerMap mapOf(int m, ::llvm::StringRef axis, int64_t size) const;
     /// All mesh axes in the order in which splits of `axis` nest, slowest first: by the axis's place in their lists,
     /// then in mesh order.
     ::llvm::SmallVector<int> nest(::llvm::StringRef axis) const;

@@ -42,7 +42,7 @@ int echelon::dist::stagesOf(MeshAttr mesh, StringRef axis) {
 
 int64_t echelon::dist::stageOf(MeshAttr mesh, StringRef axis, int64_t count, int64_t iteration) {
   const int m = stagesOf(mesh, axis);
-  const OwnerMap map = mesh.mapOf(m, axis);
+  const OwnerMap map = mesh.mapOf(m, axis, count);
   int64_t chunk = 0;
   if (map.isEqual())
     chunk = iteration / (count / (map.chunks * mesh.sizeOf(m)));
@@ -152,7 +152,8 @@ SmallVector<int64_t> echelon::dist::coordinates(MeshAttr mesh, int64_t rank) {
 SmallVector<Divider> echelon::dist::dividers(Tensor type, StringRef axis, MeshAttr mesh) {
   SmallVector<Divider> list;
   for (int m : over(type, axis, mesh))
-    list.push_back({m, mesh.sizeOf(m), stateOf(type)[m].hold == Hold::Split ? mesh.mapOf(m, axis) : OwnerMap()});
+    list.push_back({m, mesh.sizeOf(m),
+                    stateOf(type)[m].hold == Hold::Split ? mesh.mapOf(m, axis, type.sizeOf(axis)) : OwnerMap()});
   return list;
 }
 std::vector<Interval> echelon::dist::runs(Tensor type, StringRef axis, MeshAttr mesh, ArrayRef<int64_t> coordinates) {
@@ -208,8 +209,9 @@ LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr m
         });
       if (unequal->total() != axis.size)
         return fail([&](auto &d) {
-          d << axis.name.getValue() << " = " << axis.size << " is not the " << unequal->total() << " positions of "
-            << spell(*unequal);
+          const OwnerMap map = mesh.mapOf(divided.front(), axis.name);
+          d << axis.name.getValue() << " = " << axis.size << " is not the " << map.total() << " positions of "
+            << spell(map);
         });
       continue;
     }

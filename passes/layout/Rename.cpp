@@ -6,6 +6,14 @@ using namespace echelon;
 using namespace echelon::dist;
 using namespace echelon::layout;
 
+/// Whether a mesh axis's chunks of an axis stay chunks of as many positions each where the axis has `size` of them.
+static bool hasChunks(MeshAttr mesh, int m, StringRef axis, int64_t size) {
+  const OwnerMap map = mesh.mapOf(m, axis);
+  if (map.isEqual())
+    return size % (mesh.sizeOf(m) * map.chunks) == 0;
+  return llvm::all_of(map.sizes, [&, total = map.total()](int64_t n) { return n * size % total == 0; });
+}
+
 SmallVector<std::optional<Entry>> echelon::layout::renameState(StateAttr state, Tensor from, Tensor to,
                                                                ArrayAttr oldNames, ArrayAttr newNames, MeshAttr mesh) {
   Tensor laid = from.withState(state);
@@ -46,14 +54,14 @@ SmallVector<std::optional<Entry>> echelon::layout::renameState(StateAttr state, 
       }
       // as the chunks of the old name are chunks of the new one: of a split or a merge only those of the slowest axes
       const OwnerMap map = mesh.mapOf(m, state[m].axis);
-      const int64_t chunks = mesh.sizeOf(m) * map.chunks;
-      const bool areChunks = olds.size() + news.size() == 2 ||
-                             (next == 0 && given.empty() && state[m].axis == olds[0] &&
-                              from.sizeOf(state[m].axis) % chunks == 0 && to.sizeOf(name()) % chunks == 0);
+      const bool areChunks =
+          olds.size() + news.size() == 2 || (next == 0 && given.empty() && state[m].axis == olds[0] &&
+                                             hasChunks(mesh, m, state[m].axis, from.sizeOf(state[m].axis)) &&
+                                             hasChunks(mesh, m, name(), to.sizeOf(name())));
       if (map != mesh.mapOf(m, name()) || (!map.isBlocks() && !areChunks))
         break;
       bool padded = olds.size() == 1 && news.size() == 1 && mesh.isPadded(m, name());
-      if (!padded && to.sizeOf(name()) % (taken * mesh.sizeOf(m)) != 0)
+      if (!padded && map.isEqual() && to.sizeOf(name()) % (taken * mesh.sizeOf(m)) != 0)
         break;
       given.push_back(m);
       // the new name nests these mesh axes as the old one did

@@ -12,7 +12,7 @@ struct Stages {
   Stages(Lowering &l, ech::RepeatOp op) : mesh(dist::stagesOf(l.mesh, op.getAxis())) {
     if (mesh < 0)
       return;
-    map = l.mesh.mapOf(mesh, op.getAxis());
+    map = l.mesh.mapOf(mesh, op.getAxis(), static_cast<int64_t>(op.getCount()));
     ranks = l.mesh.sizeOf(mesh);
     isInTurn = l.chunks.axis == op.getAxisAttr();
   }

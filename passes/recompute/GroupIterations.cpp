@@ -81,33 +81,71 @@ Type realType(StepOp step) {
 
 void mark(RepeatOp loop) { loop->setAttr(kComputesAgain, UnitAttr::get(loop.getContext())); }
 
+/// How many iterations the stages of a pipeline have, or the chunks of these; a loop without stages is one.
+struct Parts {
+  Parts(RepeatOp loop) : all(int64_t(loop.getCount())) {
+    mesh = dist::meshOf(loop);
+    over = dist::stagesOf(mesh, loop.getAxis());
+    if (over < 0 || mesh.sizeOf(over) == 1) {
+      counts = {all};
+      return;
+    }
+    map = mesh.mapOf(over, loop.getAxis());
+    const int64_t parts = mesh.sizeOf(over) * map.chunks;
+    auto balance = loop->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(dist::kBalance);
+    isBalanced = balance && balance.contains(mesh.nameOf(over));
+    if (!map.isEqual())
+      counts.assign(map.sizes.begin(), map.sizes.end());
+    else if (all % parts == 0 && !isBalanced)
+      counts = {all / parts};
+  }
+
+  bool areStages() const { return counts.empty() || counts[0] != all; }
+  /// Whether iterations can be grouped by `size`: each stage, or chunk, has one group or more.
+  bool divide(int64_t size) const {
+    if (isBalanced) // groups are counted, then
+      return all % size == 0 && all / size >= mesh.sizeOf(over) * map.chunks;
+    return llvm::all_of(counts, [&](int64_t count) { return count % size == 0 && (areStages() || size < count); });
+  }
+  /// "the 4 of a stage, as layer = 8 has over pp = 2".
+  std::string text(RepeatOp loop) const {
+    const std::string of = loop.getAxis().str() + " = " + std::to_string(all);
+    if (!areStages())
+      return of;
+    const std::string over = mesh.nameOf(this->over).str() + " = " + std::to_string(mesh.sizeOf(this->over)),
+                      what = map.chunks > 1 ? "chunk" : "stage",
+                      with = map.chunks > 1 ? ", interleaved(" + std::to_string(map.chunks) + ")" : "";
+    if (isBalanced)
+      return of + " into a group or more for each " + what + " of " + over + with;
+    if (map.isEqual())
+      return "the " + std::to_string(counts[0]) + " of a " + what + ", as " + of + " has over " + over + with;
+    return "those of each " + what + ", as " + of + " has over " + over + with + " as " + dist::spellSizes(map);
+  }
+
+  int64_t all;
+  dist::MeshAttr mesh;
+  int over;
+  dist::OwnerMap map;
+  bool isBalanced = false;
+  SmallVector<int64_t> counts; ///< none: unknown here, or layout refuses
+};
+
 /// Groups are of iterations in a row: those of a stage of a pipeline, or of one of its chunks. One group of a stage may
 /// have all of them: of other micro batches less is kept meanwhile.
 LogicalResult checkSize(const Recompute &clause, RepeatOp loop) {
-  const dist::MeshAttr mesh = dist::meshOf(loop);
-  const int stages = dist::stagesOf(mesh, loop.getAxis());
-  const int64_t ranks = stages < 0 ? 1 : mesh.sizeOf(stages);
-  const int64_t chunks = ranks == 1 ? 1 : mesh.mapOf(stages, loop.getAxis()).chunks;
-  const int64_t size = clause.every, all = int64_t(loop.getCount()), count = all / (ranks * chunks);
-  if (all % (ranks * chunks) != 0) // which layout refuses
-    return success();
-  const int64_t most = ranks == 1 ? count - 1 : count;
-  if (size <= most && count % size == 0)
+  const Parts parts(loop);
+  if (parts.divide(clause.every))
     return success();
   std::string divisors;
-  for (int64_t n = 1; n <= most; ++n)
-    if (count % n == 0)
+  for (int64_t n = 1; n <= parts.all; ++n)
+    if (parts.divide(n))
       divisors += (divisors.empty() ? "" : ", ") + std::to_string(n);
-  const std::string of = loop.getAxis().str() + " = " + std::to_string(all);
   InFlightDiagnostic said = clause.error(loop->getParentOfType<ModuleOp>());
-  if (ranks > 1)
-    said << "groups of " << size << " iterations do not divide the " << count << " of a "
-         << (chunks > 1 ? "chunk" : "stage") << ", as " << of << " has over " << mesh.nameOf(stages) << " = " << ranks
-         << (chunks > 1 ? ", interleaved(" + std::to_string(chunks) + ")" : std::string());
-  else if (size >= count)
-    said << "one group of " << size << " would be all iterations of " << of << ", all of them kept at once";
+  if (!parts.areStages() && clause.every >= parts.all)
+    said << "one group of " << clause.every << " would be all iterations of " << parts.text(loop)
+         << ", all of them kept at once";
   else
-    said << "groups of " << size << " iterations do not divide " << of;
+    said << "groups of " << clause.every << " iterations do not divide " << parts.text(loop);
   return said << "; " << (divisors.empty() ? "leave recompute out" : "groups can be of " + divisors);
 }
 

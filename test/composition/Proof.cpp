@@ -402,6 +402,8 @@ Verdict Proof::check(const RandomSpec &spec, Counts &counts) const {
   const bool isLaidOut = compile(many, Stage::Dist);
   CompileOptions alone = oneRankFor(many.options, isLaidOut ? many.workers() : std::nullopt,
                                     isLaidOut && many.settings.sync ? many.settings.sync->workers : 0);
+  if (spec.clause("precision")) // what is kept is rounded
+    alone.keepsAll = false;
   Compilation one(alone);
   if (!isLaidOut) {
     std::string said = many.diagnostics.text();

@@ -2,7 +2,9 @@
 
 #include "ir/ech/Build.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -51,6 +53,8 @@ void crossEntropy(dist::PartialOp op, ArrayRef<Array> in, const std::vector<char
 void largest(dist::PartialOp op, const Array &x, const std::vector<char> &held, Array &out) {
   const StringRef over = ech::strings(op.getAlong())[0], part = out.type.getAxes()[0].name;
   std::set<int64_t> seen;
+  std::fill_n(out.data.begin(), out.data.size() / 2,
+              -std::numeric_limits<double>::infinity()); // holds nothing: below all
   Space space = spaceOf(x);
   space.each([&] {
     if (!held[space.in(x)])

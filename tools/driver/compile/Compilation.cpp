@@ -329,26 +329,6 @@ void Compilation::refuseRingsOnGpus() {
     }
 }
 
-/// What stages with unequally many iterations do not go with yet.
-void Compilation::refuseWithUnequalStages() {
-  for (const MeshAxisSettings &mesh : settings.mesh) {
-    if (mesh.counts.empty() && !mesh.balanced)
-      continue;
-    auto refuse = [&](const std::string &with, const std::string &instead) {
-      settings.layoutBuilt = false;
-      settings.notBuilt.push_back({mesh.parts, "stages of unequal size " + with, instead});
-    };
-    if (options.machine != Machine::Cpu)
-      refuse("on a GPU", "leave `as` out; stages have equally many iterations");
-    if (settings.sync)
-      refuse("with a sync policy", "leave `as` or `sync` out");
-    if (settings.compress)
-      refuse("with compression", "leave `as` or `compress` out");
-    if (settings.recompute.policy == "every")
-      refuse("with recompute every", "write recompute full, or keep (…)");
-  }
-}
-
 void Compilation::checkLayoutAxes() {
   std::map<std::string, int64_t> sizes;
   std::set<std::string> repeats;
@@ -363,7 +343,6 @@ void Compilation::checkLayoutAxes() {
   size_t known = settings.notBuilt.size();
   checkAxes(settings, sizes, repeats, diagnostics);
   refuseRingsOnGpus();
-  refuseWithUnequalStages();
   reportNotBuilt(known);
   if (!module)
     return;
