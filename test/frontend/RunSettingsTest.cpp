@@ -166,8 +166,8 @@ TEST(RunSettings, Axes) {
   EXPECT_EQ(p.diagnostics.text(),
             "test.ech:17:9: error[E0306]: the model has no axis 'hiden'; did you mean "
             "'hidden'?\n  split hiden over tp\n        ^~~~~\n"
-            "test.ech:18:9: error[E0312]: cannot split layer = 5 over pp = 2; stages have equally "
-            "many iterations: use pp = 1\n  split layer over pp\n        ^~~~~\n");
+            "test.ech:18:9: error[E0312]: cannot split layer = 5 over pp = 2, each with equally "
+            "many iterations; say as (3, 2), or as balanced\n  split layer over pp\n        ^~~~~\n");
   EXPECT_TRUE(p.plan.notBuilt.empty());
   EXPECT_EQ(p.plan.mesh[0].schedule, "");
   EXPECT_EQ(p.plan.mesh[2].schedule, "1f1b");
