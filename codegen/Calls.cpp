@@ -100,13 +100,30 @@ void spell(rt::SendOp op, Printer &printer) {
 }
 void spell(rt::ReceiveOp op, Printer &printer) { spellNeighbor(op, "receive", printer); }
 
+/// "r.coordinate(0) >= 1 && r.coordinate(0) <= 2"; of several chunks of each stage, "chunk * pp + r.coordinate(0) >=
+/// …".
+std::string placesOf(rt::AtOp op, int64_t ranks, Printer &printer) {
+  const int64_t last = *op.getUntil();
+  int64_t first = op.getCoordinate();
+  std::string place = "r.coordinate(" + std::to_string(uint64_t(op.getMesh())) + ")";
+  if (op.getTurn()) {
+    first += static_cast<int64_t>(*op.getChunk()) * ranks;
+    place = printer.name(op.getTurn()) + " * " + countOf(op, op.getAxis(), ranks, printer) + " + " + place;
+  }
+  std::string text = first == 0 ? "" : place + " >= " + std::to_string(first);
+  if (op.getTurn() || last < ranks - 1)
+    text += (text.empty() ? "" : " && ") + place + " <= " + std::to_string(last);
+  return text;
+}
 void spell(rt::AtOp op, Printer &printer) {
   const int64_t m = op.getMesh(), coordinate = op.getCoordinate(), ranks = dist::meshOf(op).sizeOf(m);
   const bool isLast = coordinate > 0 && coordinate == ranks - 1;
   const char *is = op.getExcept() ? " != " : " == ";
   std::string condition = "r.coordinate(" + std::to_string(m) + ")" + is +
                           (isLast ? countOf(op, op.getAxis(), ranks, printer) + " - 1" : std::to_string(coordinate));
-  if (op.getTurn())
+  if (op.getUntil())
+    condition = placesOf(op, ranks, printer);
+  else if (op.getTurn())
     condition +=
         (op.getExcept() ? " || " : " && ") + printer.name(op.getTurn()) + is + std::to_string(uint64_t(*op.getChunk()));
   printer.open("if (" + condition + ") {");

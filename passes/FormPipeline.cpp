@@ -1,9 +1,11 @@
 // A pass through a repeat whose iterations are divided over ranks becomes the work of stages.
-//   1. The pass is prepared (passes/pipeline/Prepare.h): what crosses it the wrong way rides along with the derivative.
-//      Where the schedule is zero_bubble, what no other stage waits for is taken out of the derivative (Weights.cpp).
-//   2. The operations, forward ones first, are put in an order in which those of one stage (passes/pipeline/Stages.h)
-//      stand together, and become a dist.at of that stage. Around the repeat and its derivative stand the messages.
-//   3. The loop over micro batches is cut in two behind the last forward operation, or in three. What later operations
+//   1. The pass is prepared (passes/pipeline/Prepare.h). Where the schedule is zero_bubble, what no other stage waits
+//      for is taken out of the derivative (Weights.cpp).
+//   2. What is made at one place of the row of stages and read at others (passes/pipeline/Stages.h) goes there by
+//      messages from place to place.
+//   3. The operations, forward ones first, are put in an order in which those of one place stand together, and become
+//      a dist.at of that place. Around each repeat and its derivative stand the messages of what they carry.
+//   4. The loop over micro batches is cut in two behind the last forward operation, or in three. What later operations
 //      read of earlier ones is stacked up by the loop that makes it, a place for each micro batch.
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
@@ -30,23 +32,27 @@ public:
   Former(ech::RepeatOp pass, const Stages &stages, StringRef schedule)
       : pass(pass), stages(stages), over(meshOf(pass).nameOf(stages.meshAxis())), schedule(schedule), builder(pass) {}
 
-  void run() {
+  void run(ArrayRef<Ride> rides) {
+    for (const Ride &ride : rides)
+      makeRide(ride);
     order();
     cut();
   }
 
 private:
   struct Run {
-    Place place;
+    int64_t place;
     SmallVector<Operation *> ops;
     Part part;
   };
+
+  void makeRide(const Ride &ride);
 
   SmallVector<Run> runs();
   void order();
   SmallVector<Operation *> withoutShares(const Run &run, llvm::SmallPtrSetImpl<Operation *> &mine);
   void makeAt(const Run &run);
-  void makeMessages(ech::RepeatOp loop);
+  void makeMessages(const Link &link, ech::RepeatOp loop);
   void cut();
   ech::RepeatOp part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept);
   DictionaryAttr turnsOf(Part part);
@@ -63,7 +69,22 @@ std::string Former::whyOf(ech::RepeatOp loop) const {
   return layout::Clauses(module, meshOf(module)).text(stages.meshAxis(), loop.getAxisAttr());
 }
 
-/// Operations of one stage that can stand together, forward ones before backward ones.
+/// Messages of a value through its places. What goes on to others is what has come, so that it is kept once.
+void Former::makeRide(const Ride &ride) {
+  builder.setInsertionPointAfter(ride.value.getDefiningOp());
+  const std::string why = whyOf(stages.links().front().forward);
+  const auto [first, last] = ride.span;
+  auto receive = ReceiveOp::create(builder, ride.value.getLoc(), ride.value.getType(), ride.value,
+                                   ride.goesBack ? "next" : "previous", first, last, over, why);
+  auto send = SendOp::create(builder, ride.value.getLoc(), receive.getResult(), ride.goesBack ? "previous" : "next",
+                             first, last, over, why);
+  for (Operation *message : {receive.getOperation(), send.getOperation()})
+    setPhase(message, ride.goesBack ? "backward" : "forward");
+  for (OpOperand *use : ride.uses)
+    use->set(receive.getResult());
+}
+
+/// Operations of one place that can stand together, forward ones before backward ones.
 SmallVector<Former::Run> Former::runs() {
   SmallVector<Run> runs;
   for (Part part : {Part::Forward, Part::Backward, Part::Weights}) {
@@ -79,19 +100,19 @@ SmallVector<Former::Run> Former::runs() {
                   return WalkResult::advance();
                 }).wasInterrupted();
     };
-    auto rankOf = [&](Operation *op) { // the stages' loop lies between what goes into it and what follows
-      const Place first = part == Part::Forward ? Place::First : Place::Last;
-      return stages.isStageLoop(op) ? 2 : stages.placeOf(op) == Place::All ? 0 : stages.placeOf(op) == first ? 1 : 3;
+    auto orderOf = [&](Operation *op) { // the pass goes through the places, forward or back
+      const int64_t place = stages.placeOf(op);
+      return std::pair(stages.rankOf(op), part == Part::Forward ? place : -place);
     };
     while (!open.empty()) {
-      int rank = 4;
+      Operation *next = nullptr;
       for (Operation *op : open)
-        if (isReady(op))
-          rank = std::min(rank, rankOf(op));
-      Run run{Place::All, {}, part};
+        if (isReady(op) && (!next || orderOf(op) < orderOf(next)))
+          next = op;
+      Run run{stages.placeOf(next), {}, part};
+      const auto order = orderOf(next);
       for (Operation *op : llvm::to_vector(open))
-        if (rankOf(op) == rank && isReady(op)) {
-          run.place = stages.placeOf(op);
+        if (orderOf(op) == order && isReady(op)) {
           run.ops.push_back(op);
           open.remove(op);
         }
@@ -108,9 +129,9 @@ void Former::order() {
     for (Operation *op : run.ops)
       op->moveBefore(end);
   for (const Run &run : all) {
-    if (stages.isStageLoop(run.ops.front()))
-      makeMessages(cast<ech::RepeatOp>(run.ops.front()));
-    else if (run.place != Place::All)
+    if (const Link *link = stages.linkOf(run.ops.front()))
+      makeMessages(*link, cast<ech::RepeatOp>(run.ops.front()));
+    else if (run.place != kEverywhere)
       makeAt(run);
   }
 }
@@ -160,8 +181,7 @@ void Former::makeAt(const Run &run) {
       yielded.push_back(isShareOfStage(op, over) ? cast<SliceOp>(op).getValue() : result);
     }
   builder.setInsertionPointAfter(run.ops.back());
-  auto at = AtOp::create(builder, run.ops.front()->getLoc(), ValueRange(outside).getTypes(),
-                         run.place == Place::First ? "first" : "last", over);
+  auto at = AtOp::create(builder, run.ops.front()->getLoc(), ValueRange(outside).getTypes(), run.place, over);
   setPhase(at, run.part == Part::Forward ? "forward" : "backward");
   if (run.part == Part::Weights)
     at->setAttr(kOfWeights, builder.getUnitAttr());
@@ -180,22 +200,25 @@ void Former::makeAt(const Run &run) {
       op->erase();
 }
 
-void Former::makeMessages(ech::RepeatOp loop) {
-  const bool isReverse = loop.getReverse();
+void Former::makeMessages(const Link &link, ech::RepeatOp loop) {
+  const auto [first, last] = link.span;
+  if (first == last)
+    return;
+  const bool isReverse = loop == link.backward;
   const std::string why = whyOf(loop);
   for (OpOperand &operand : loop.getCarriedMutable()) {
     builder.setInsertionPoint(loop);
     auto receive = ReceiveOp::create(builder, loop.getLoc(), operand.get().getType(), operand.get(),
-                                     isReverse ? "next" : "previous", over, why);
+                                     isReverse ? "next" : "previous", first, last, over, why);
     copyPhase(loop, receive);
     operand.set(receive.getResult());
   }
-  Operation *last = loop;
+  Operation *at = loop;
   for (Value final : loop.getFinals()) {
-    builder.setInsertionPointAfter(last);
-    auto send = SendOp::create(builder, loop.getLoc(), final, isReverse ? "previous" : "next", over, why);
+    builder.setInsertionPointAfter(at);
+    auto send = SendOp::create(builder, loop.getLoc(), final, isReverse ? "previous" : "next", first, last, over, why);
     copyPhase(loop, send);
-    last = send;
+    at = send;
   }
 }
 
@@ -305,18 +328,16 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
     stages = Stages::of(pass, mesh);
     if (ech::RepeatOp wider = separateSums(pass, **stages, over))
       pass = wider;
-    for (bool rides = true; rides;) {
+    stages = Stages::of(pass, mesh);
+    FailureOr<SmallVector<Ride>> rides = (*stages)->rides();
+    if (failed(rides))
+      return failure();
+    if ((*stages)->hasBackward() && schedule == "zero_bubble") {
+      splitWeights(pass, **stages, *rides);
       stages = Stages::of(pass, mesh);
-      FailureOr<bool> again = ride(pass, **stages, over);
-      if (failed(again))
-        return failure();
-      rides = *again;
+      rides = (*stages)->rides();
     }
-    if ((*stages)->backward() && schedule == "zero_bubble") {
-      splitWeights(pass, **stages);
-      stages = Stages::of(pass, mesh);
-    }
-    Former(pass, **stages, schedule).run();
+    Former(pass, **stages, schedule).run(*rides);
     return success();
   }
 
@@ -328,10 +349,8 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
       const bool isMessage = isa<DistDialect>(op.getDialect()) && list && ech::has(list, over);
       auto inside = op.getAttrOfType<ArrayAttr>(kInside);
       if ((isMessage && !isShareOfStage(&op, over)) || (inside && ech::has(inside, over)))
-        return emitError(op.getLoc())
-               << "E0318: a sum over all stages of " << over
-               << " in each pass, as of the derivative of samples that every iteration reads, is "
-                  "not built yet with interleaved; use 1f1b";
+        return emitError(op.getLoc()) << "E0318: a message of all stages of " << over
+                                      << " in each pass is not built yet with interleaved; use 1f1b";
     }
     return success();
   }

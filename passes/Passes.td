@@ -208,6 +208,29 @@ def ChooseTypes : EchelonPass<"ech-choose-types"> {
   }];
 }
 
+def CarryThrough : EchelonPass<"ech-carry-through"> {
+  let summary = "what the stages of a pipeline add up, and the same pass needs, goes from stage to stage";
+  let description = [{
+    With `pp = 2 [layer]`, where every iteration reads what an encoder has made,
+    ```mlir
+    %dx, %dm = ech.repeat "layer" = 4 reverse carry(%dy) slice(%w) { …; ech.yield carry(%dxi) sum(%share) }
+    %dall = ech.map add %dlate, %dm        // of what reads it behind the layers
+    %dw = ech.dot %dall, %source over ["batch"]
+    ```
+    becomes
+    ```mlir
+    %dx, %dall = ech.repeat "layer" = 4 reverse carry(%dy, %dlate) slice(%w) {
+      …; %sofar = ech.map add %before, %share; ech.yield carry(%dxi, %sofar)
+    }
+    %dw = ech.dot %dall, %source over ["batch"]
+    ```
+    A sum over the iterations of stages is one over ranks: here it would be a message of all stages in the middle of a
+    pass, when they are at different micro batches. A sum that is only added up further, as a parameter's gradient, is
+    left to the step's end. Runs when types are chosen, so that nothing takes apart what carries; before the layout, to
+    which carried values are ordinary ones.
+  }];
+}
+
 //===------------------------------------------------------------------------------------------------------------===//
 // dist: who holds what, what moves
 //===------------------------------------------------------------------------------------------------------------===//
@@ -227,7 +250,7 @@ def BalanceStages : DistPass<"dist-balance-stages"> {
     What counts is the floating-point operations of an iteration, forward and backward, of what goes into the first one
     and follows from its derivative (the first stage), and of what follows from the last one (the last stage). One after
     the other, iterations go to the stage that is fastest with it: as all cost the same, no counts have a faster slowest
-    stage. Runs before the layout, which has to know which stage holds what, and behind the derivatives.
+    stage. Of a chain, `pp = 3 [encoder, decoder]`, the slowest chunk is as fast as can be. Runs before the layout, which has to know which stage holds what, and behind the derivatives.
   }];
 }
 
@@ -268,9 +291,10 @@ def FormPipeline : DistPass<"dist-form-pipeline"> {
   let description = [{
     The layout has said that `split layer over pp` divides the iterations of the repeat: each coordinate of pp is a
     stage, and has a part of them.
-    1. What stands outside of the repeat is done on the first stage, on the last one, or on all (passes/pipeline/Stages).
+    1. What stands outside of the repeat is done on the first stage, on the last one, or on all; where repeats follow
+       each other in one row of stages, also where one ends and the next begins (passes/pipeline/Stages).
     2. A stage receives what the repeat carries from the one before it, and sends it on to the next; the derivative's
-       cotangents go the other way.
+       cotangents go the other way. What is made at one place of the row and read at others goes along likewise.
     3. The loop over micro batches becomes two, of the forward passes and of the backward passes, which read what the
        forward ones have kept.
     ```mlir
@@ -283,11 +307,11 @@ def FormPipeline : DistPass<"dist-form-pipeline"> {
     becomes
     ```mlir
     %kept:2, %total = ech.repeat "micro" = 4 time {
-      %x = dist.at "first" of "pp" { embed }
-      %in = dist.receive %x from "previous" over "pp"
+      %x = dist.at 0 of "pp" { embed }
+      %in = dist.receive %x from "previous" in 0 to 3 over "pp"
       %y, %h = ech.repeat "layer" = 8 carry(%in) {…}
-      dist.send %y to "next" over "pp"
-      %loss, %kept = dist.at "last" of "pp" { head(%y) }
+      dist.send %y to "next" in 0 to 3 over "pp"
+      %loss, %kept = dist.at 3 of "pp" { head(%y) }
       ech.yield stack(%h, %kept) sum(%loss)
     }
     %grads:2 = ech.repeat "micro" = 4 time slice(%kept#0, %kept#1) { … }

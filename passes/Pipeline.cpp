@@ -12,6 +12,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createExpandUpdate());
   manager.addPass(createSimplify());
   manager.addPass(createChooseTypes());
+  manager.addPass(createCarryThrough());
   if (until == Stage::Ech)
     return;
   manager.addPass(createBalanceStages());

@@ -1,4 +1,5 @@
 // The layout: mesh axes and their lists, what is stored over them, and whether the batch divides.
+#include "frontend/resolve/Pipeline.h"
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
 
@@ -6,8 +7,6 @@ namespace echelon::frontend {
 
 namespace {
 const std::vector<std::string> stored = {"optimizer", "gradients", "params"};
-/// Instead of a pipeline.
-const char *const splitAxes = "split axes of the layers instead, as in split head, ff over tp";
 
 std::string withArticle(int64_t ranks) { return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks"); }
 } // namespace
@@ -205,9 +204,6 @@ void TrainResolver::split(const SplitClause &c) {
     for (MeshAxisSettings *axis : over)
       parts(c, *axis);
   for (const std::vector<Ident> &chain : c.axes) {
-    if (chain.size() > 1)
-      layoutNotBuilt(join(chain.front().range, chain.back().range),
-                     "split " + chain.front().text + " then " + chain[1].text, splitAxes);
     for (const Ident &name : chain)
       for (MeshAxisSettings *axis : over) {
         bool listed = false;
@@ -222,7 +218,8 @@ void TrainResolver::split(const SplitClause &c) {
                 "'with zigzag' shares out positions, and samples, which " + name.text +
                     " counts, have none; split it in a line of its own, without zigzag");
         if (!listed)
-          axis->list.push_back({name.text, padding != nullptr, zigzag != nullptr, name.range});
+          axis->list.push_back(
+              {name.text, padding != nullptr, zigzag != nullptr, name.range, &name != &chain.front(), {}});
       }
   }
 }
@@ -286,7 +283,7 @@ void TrainResolver::finishLayout() {
     axis.name = "dp";
     axis.size = hasLayout || oneRank ? 1 : std::max<int64_t>(settings.clusterRanks, 1);
     axis.range = settings.batchRange;
-    axis.list.push_back({batch, false, false, settings.batchRange});
+    axis.list.push_back({batch, false, false, settings.batchRange, false, {}});
     settings.layoutRange = hasLayout ? settings.layoutRange : settings.batchRange;
     settings.mesh.push_back(std::move(axis));
   }
@@ -355,95 +352,6 @@ const std::vector<Ident> *axesOf(const Body &body, const std::string &name) {
 }
 } // namespace
 
-/// "as (3, 2, 2)": as equally many iterations each as there can be.
-static std::string nearlyEqual(int64_t iterations, int64_t chunks) {
-  std::string text;
-  for (int64_t c = 0; c < chunks; ++c)
-    text += (c ? ", " : "") + std::to_string(iterations / chunks + (c < iterations % chunks));
-  return "as (" + text + ")";
-}
-
-/// How many of a repeat's iterations the stages have: as many as are said, or equally many.
-static void checkParts(MeshAxisSettings &mesh, const MeshAxisSettings::Entry &stages, int64_t iterations,
-                       Diagnostics &diagnostics) {
-  const int64_t chunks = mesh.size * mesh.chunks;
-  const std::string what = stages.axis + " = " + std::to_string(iterations),
-                    ranks = mesh.name + " = " + std::to_string(mesh.size);
-  const std::string into = mesh.chunks > 1 ? "cannot divide " + what + " into " + std::to_string(mesh.chunks) +
-                                                 " chunks for each of " + ranks + " stages"
-                                           : "cannot split " + what + " over " + ranks;
-  auto error = [&](const SourceRange &range, const std::string &why) {
-    diagnostics.error(Code::E0312, range, into + why);
-  };
-  const SourceRange &place = mesh.chunks > 1 ? mesh.scheduleRange : stages.range;
-  if (iterations < chunks) {
-    const int64_t fewer = std::max<int64_t>(1, iterations / mesh.size);
-    error(place, "; each has one iteration or more: use " + (iterations < mesh.size
-                                                                 ? mesh.name + " = " + std::to_string(iterations)
-                                                             : fewer > 1 ? "interleaved(" + std::to_string(fewer) + ")"
-                                                                         : "1f1b"));
-    return;
-  }
-  if (!mesh.parts.valid() && iterations % chunks != 0)
-    error(place, ", each with equally many iterations; say " + nearlyEqual(iterations, chunks) + ", or as balanced");
-  if (mesh.balanced || int64_t(mesh.counts.size()) != chunks)
-    return;
-  int64_t sum = 0;
-  for (int64_t n : mesh.counts)
-    if (__builtin_add_overflow(sum, n, &sum))
-      sum = INT64_MAX;
-  if (sum != iterations)
-    error(mesh.parts, " as given: these are " + std::to_string(sum) + " in all; say " +
-                          nearlyEqual(iterations, chunks) + ", or as balanced");
-  if (std::all_of(mesh.counts.begin(), mesh.counts.end(), [&](int64_t n) { return n == mesh.counts[0]; }))
-    mesh.counts.clear();
-}
-
-/// A mesh axis that splits the axis of a repeat: each of its coordinates has a part of the iterations, a stage of a
-/// pipeline.
-static void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> &sizes,
-                          const std::set<std::string> &repeats, RunSettings &settings, Diagnostics &diagnostics) {
-  const MeshAxisSettings::Entry *stages = nullptr, *other = nullptr;
-  for (const MeshAxisSettings::Entry &entry : mesh.list)
-    (repeats.count(entry.axis) ? stages : other) = &entry;
-  if (!stages) {
-    if (!mesh.schedule.empty() && other)
-      diagnostics.error(Code::E0409, mesh.scheduleRange,
-                        mesh.schedule + " is an order in which the stages of a pipeline work, and " + other->axis +
-                            " is not the axis of a repeat; leave it out");
-    if (mesh.parts.valid() && other && sizes.count(other->axis)) {
-      settings.layoutBuilt = false;
-      settings.notBuilt.push_back({mesh.parts,
-                                   "uneven split of " + other->axis + ", which is not the axis of a repeat,",
-                                   "leave `as` out; the parts are equal"});
-    }
-    return;
-  }
-  if (mesh.schedule.empty())
-    mesh.schedule = "1f1b";
-  if (stages->zigzag)
-    diagnostics.error(Code::E0318, stages->range,
-                      "each stage of a pipeline has iterations in a row; leave 'with zigzag' out for " + stages->axis);
-  if (mesh.list.size() > 1) {
-    if (!other)
-      other = &mesh.list.front();
-    diagnostics
-        .error(Code::E0318, other->range,
-               mesh.name + " splits " + stages->axis +
-                   ", the axis of a repeat, into stages of a pipeline, and splits " + "nothing else; split " +
-                   other->axis + " over another mesh axis")
-        .note(stages->range, "the stages");
-    return;
-  }
-  if (auto size = sizes.find(stages->axis); size != sizes.end())
-    checkParts(mesh, *stages, size->second, diagnostics);
-  if (mesh.size == 1) { // one rank has all iterations
-    mesh.chunks = 1;
-    mesh.counts.clear();
-    mesh.balanced = false;
-  }
-}
-
 void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &sizes, const std::set<std::string> &repeats,
                Diagnostics &diagnostics) {
   std::vector<std::string> known;
@@ -456,7 +364,7 @@ void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &size
     checkPipeline(mesh, sizes, repeats, settings, diagnostics);
     for (const MeshAxisSettings::Entry &entry : mesh.list) {
       if (repeats.count(entry.axis)) {
-        if (pipeline && mesh.size > 1) {
+        if (pipeline && mesh.size > 1 && !entry.follows) {
           settings.layoutBuilt = false;
           settings.notBuilt.push_back(
               {entry.range, "a second pipeline", "split the axis of one repeat, over one mesh axis"});

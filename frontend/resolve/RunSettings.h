@@ -15,7 +15,9 @@ struct MeshAxisSettings {
   struct Entry {
     std::string axis;
     bool padded = false, zigzag = false;
-    SourceRange range; // the axis's name in its split line
+    SourceRange range;           // the axis's name in its split line
+    bool follows = false;        // `then`: the repeat comes behind that of the entry before, in one row of stages
+    std::vector<int64_t> counts; // of an axis of a repeat: of iterations, one a chunk; none where all have equally many
   };
   std::string name;
   int64_t size = 1;
@@ -23,7 +25,7 @@ struct MeshAxisSettings {
   std::map<std::string, SourceRange> stored; // of "optimizer", "gradients", "params" what is cut over it, by which line
   std::string schedule;        // of a pipeline: "gpipe", "1f1b"; empty where no axis of a repeat is split over it
   int64_t chunks = 1;          // of iterations that each stage has
-  std::vector<int64_t> counts; // `as (7, 8, 8, 7)`: of iterations, one a chunk; none where all have equally many
+  std::vector<int64_t> counts; // `as (7, 8, 8, 7)`: of iterations of all repeats, one a chunk
   bool balanced = false;       // `as balanced`: the compiler finds them
   SourceRange parts;           // `as …`; not valid where the line does not say it
   SourceRange scheduleRange;   // `with 1f1b`; not valid where the line does not say it

@@ -56,8 +56,8 @@ static ParseResult parseMap(AsmParser &parser, OwnerMap &map) {
     const SMLoc at = parser.getCurrentLocation();
     if (parser.parseInteger(map.sizes.emplace_back()))
       return failure();
-    if (map.sizes.back() < 1)
-      return parser.emitError(at) << "a chunk has one position or more, not " << map.sizes.back();
+    if (map.sizes.back() < 0)
+      return parser.emitError(at) << "a chunk has no fewer than 0 positions, not " << map.sizes.back();
     return success();
   };
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::OptionalParen, parseSize);
@@ -90,8 +90,8 @@ LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError, int6
   if (zigzag && !sizes.empty())
     return emitError() << "the chunks of zigzag are of equal size";
   for (int64_t size : sizes)
-    if (size < 1)
-      return emitError() << "a chunk has one position or more, not " << size;
+    if (size < 0)
+      return emitError() << "a chunk has no fewer than 0 positions, not " << size;
   return success();
 }
 

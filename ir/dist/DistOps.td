@@ -367,16 +367,17 @@ def Dist_YieldOp : Dist_Op<"yield", [Pure, Terminator, HasParent<"AtOp">]> {
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 def Dist_AtOp : Dist_Op<"at", [SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "what one stage does alone: that on the first coordinate of a mesh axis, or on the last";
+  let summary = "what one stage of a pipeline does alone";
   let description = [{
-    `stage` is first or last; where a stage has several chunks of iterations, it is what comes before the first chunk of
-    all, or behind the last one. Elsewhere there are no results: they are read on the same stage, or handed on by a
-    dist.receive; where a result is `sum` over the mesh axis, other coordinates add nothing.
+    `place` is that of the stage in the row that a micro batch goes through; where a stage has several chunks of
+    iterations, each chunk has a place: chunk c of stage r of n that of number c n + r. Elsewhere there are no results:
+    they are read at the same place, or handed on by a dist.receive; where a result is `sum` over the mesh axis, other
+    coordinates add nothing.
   }];
-  let arguments = (ins StrAttr:$stage, StrAttr:$over);
+  let arguments = (ins I64Attr:$place, StrAttr:$over);
   let results = (outs Variadic<Dist_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$stage `of` $over $body attr-dict (`->` type($results)^)?";
+  let assemblyFormat = "$place `of` $over $body attr-dict (`->` type($results)^)?";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block *block() { return &getBody().front(); }
@@ -384,20 +385,22 @@ def Dist_AtOp : Dist_Op<"at", [SingleBlock, RecursiveMemoryEffects]> {
   }];
 }
 def Dist_ReceiveOp : Dist_Op<"receive", [AllTypesMatch<["value", "result"]>]> {
-  let summary = "what the stage beside this one has sent; at the end of the row, the operand";
+  let summary = "what the stage beside this one has sent; where that begins, the operand";
   let description = [{
-    `from` is previous or next. The operand is there on the first stage, or on the last one, alone. With several chunks of
-    iterations on each stage the row goes round: behind a chunk of the last stage comes the next chunk of the first one.
+    Goes through the places `first` to `last` of the row of stages. From the `previous` one, it is received at all of
+    these but the first, where the operand is; from the `next` one, at all but the last. Elsewhere there is no result.
+    With several chunks of iterations on each stage the row goes round: behind a chunk of the last stage comes the next
+    chunk of the first one.
   }];
-  let arguments = (ins Dist_Tensor:$value, StrAttr:$from, StrAttr:$over, StrAttr:$why);
+  let arguments = (ins Dist_Tensor:$value, StrAttr:$from, I64Attr:$first, I64Attr:$last, StrAttr:$over, StrAttr:$why);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$value `from` $from `over` $over `why` $why attr-dict `:` type($value)";
+  let assemblyFormat = "$value `from` $from `in` $first `to` $last `over` $over `why` $why attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 def Dist_SendOp : Dist_Op<"send"> {
-  let summary = "to the stage beside this one; at the end of the row, nothing";
-  let arguments = (ins Dist_Tensor:$value, StrAttr:$to, StrAttr:$over, StrAttr:$why);
-  let assemblyFormat = "$value `to` $to `over` $over `why` $why attr-dict `:` type($value)";
+  let summary = "to the stage beside this one, from all of the places `first` to `last` but the one where it ends";
+  let arguments = (ins Dist_Tensor:$value, StrAttr:$to, I64Attr:$first, I64Attr:$last, StrAttr:$over, StrAttr:$why);
+  let assemblyFormat = "$value `to` $to `in` $first `to` $last `over` $over `why` $why attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 

@@ -74,13 +74,18 @@ LogicalResult BroadcastOp::verify() {
   LogicalResult OP::verify() {                                                                                         \
     return verifyMessage(*this, KIND, getValues().getTypes(), getResults().getTypes(), getOver());                     \
   }
-static LogicalResult verifyStages(Operation *op, StringRef meshAxis, StringRef word, ArrayRef<StringRef> words) {
+static LogicalResult verifyStages(Operation *op, StringRef meshAxis) {
   MeshAttr mesh = meshOf(op);
   if (!mesh || mesh.index(meshAxis) < 0)
     return op->emitOpError("is over ") << meshAxis << ", which the mesh lacks";
-  if (!llvm::is_contained(words, word))
-    return op->emitOpError("is ") << words[0] << " or " << words[1] << ", not " << word;
   return success();
+}
+template <typename Op> static LogicalResult verifyMessageOfStages(Op op, StringRef neighbor) {
+  if (neighbor != "previous" && neighbor != "next")
+    return op.emitOpError("is with the previous or the next stage, not with ") << neighbor;
+  if (op.getFirst() >= op.getLast())
+    return op.emitOpError("goes from place ") << op.getFirst() << " to a later one, not to " << op.getLast();
+  return verifyStages(op, op.getOver());
 }
 YieldOp AtOp::yield() { return cast<YieldOp>(block()->getTerminator()); }
 LogicalResult AtOp::verify() {
@@ -89,10 +94,10 @@ LogicalResult AtOp::verify() {
   for (auto [value, result] : llvm::zip(yield().getValues(), getResults()))
     if (ech::tensor(value).withState({}) != ech::tensor(result).withState({}))
       return emitOpError("has a result ") << result.getType() << " of " << value.getType();
-  return verifyStages(*this, getOver(), getStage(), {"first", "last"});
+  return verifyStages(*this, getOver());
 }
-LogicalResult ReceiveOp::verify() { return verifyStages(*this, getOver(), getFrom(), {"previous", "next"}); }
-LogicalResult SendOp::verify() { return verifyStages(*this, getOver(), getTo(), {"previous", "next"}); }
+LogicalResult ReceiveOp::verify() { return verifyMessageOfStages(*this, getFrom()); }
+LogicalResult SendOp::verify() { return verifyMessageOfStages(*this, getTo()); }
 MESSAGE(ReduceScatterOp, "reduce_scatter")
 MESSAGE(AllToAllOp, "all_to_all")
 MESSAGE(AllGatherOp, "all_gather")

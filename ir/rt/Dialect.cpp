@@ -248,7 +248,7 @@ int64_t echelon::rt::timesOf(Operation *op) {
     if (auto loop = dyn_cast<ForOp>(around))
       times *= std::max<int64_t>(static_cast<int64_t>(loop.getCount()), 1);
     else if (auto at = dyn_cast<AtOp>(around))
-      isOfOneChunk |= at.getTurn() && !at.getExcept();
+      isOfOneChunk |= at.getTurn() && !at.getExcept() && !at.getUntil();
     else if (auto stages = dyn_cast<StagesOp>(around))
       times *= static_cast<int64_t>(isOfOneChunk ? stages.getCount() : stages.getCount() * stages.getChunks());
   }
@@ -262,7 +262,17 @@ std::optional<echelon::ech::Axis> echelon::rt::passesOf(Operation *op) {
   return std::nullopt;
 }
 
+bool AtOp::isAt(int64_t coordinate, int64_t chunk, int64_t stages) {
+  const auto own = static_cast<int64_t>(getCoordinate());
+  if (!getUntil())
+    return (coordinate == own && (!getTurn() || chunk == static_cast<int64_t>(*getChunk()))) != getExcept();
+  const int64_t first = own + (getTurn() ? static_cast<int64_t>(*getChunk()) * stages : 0);
+  const int64_t place = coordinate + (getTurn() ? chunk * stages : 0);
+  return first <= place && place <= static_cast<int64_t>(*getUntil());
+}
 LogicalResult AtOp::verify() {
+  if (getExcept() && getUntil())
+    return emitOpError() << "is all but one place, or some in a row";
   if (bool(getTurn()) != getChunk().has_value())
     return emitOpError() << "names a chunk of those that turns have";
   return success();

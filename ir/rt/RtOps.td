@@ -162,12 +162,19 @@ def Rt_AtOp : Rt_Op<"at", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "what the ranks at one coordinate of a mesh axis do alone, or all others";
   let description = [{
     `rt.at 0 of 1 "pp" { … }`: the first stage along mesh axis 1; with `except`, all but that. `in %chunk = 2`: in the
-    turns of that chunk of its iterations alone.
+    turns of that chunk of its iterations alone. `rt.at 1 to 3 of 1 "pp"`: all places from there to the third, counted
+    from 0 along the row that a micro batch goes through: of n stages, chunk c of stage r has that of number c n + r.
   }];
   let arguments = (ins I64Attr:$coordinate, I64Attr:$mesh, StrAttr:$axis, UnitAttr:$except, Optional<Index>:$turn,
-                       OptionalAttr<I64Attr>:$chunk);
+                       OptionalAttr<I64Attr>:$chunk, OptionalAttr<I64Attr>:$until);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "(`except` $except^)? $coordinate `of` $mesh $axis (`in` $turn^ `=` $chunk)? $body attr-dict";
+  let assemblyFormat = [{
+    (`except` $except^)? $coordinate (`to` $until^)? `of` $mesh $axis (`in` $turn^ `=` $chunk)? $body attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Whether ranks at a coordinate, in the turns of a chunk, do it; of so many stages.
+    bool isAt(int64_t coordinate, int64_t chunk, int64_t stages);
+  }];
   let hasVerifier = 1;
 }
 

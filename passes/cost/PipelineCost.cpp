@@ -2,6 +2,7 @@
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/pipeline/Row.h"
 #include "runtime/program/Turns.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -90,21 +91,27 @@ std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
       continue;
     PipelineCost cost;
     cost.over = each.getName().str();
-    cost.axis = cast<StringAttr>(mesh.getAxes()[m].list[0]).str();
+    cost.axis = pipeline::namesOfRow(mesh, m);
     cost.schedule = cast<StringAttr>(each.getValue()).str();
     cost.stages = mesh.sizeOf(m);
-    const dist::OwnerMap map = mesh.mapOf(m, cost.axis);
-    cost.chunks = map.chunks;
-    cost.counts = map.sizes;
+    const dist::OwnerMap row = pipeline::rowOf(mesh, m);
+    cost.chunks = row.chunks;
+    cost.counts = row.sizes;
     if (auto balance = module->getAttrOfType<DictionaryAttr>(dist::kBalance))
       if (auto wentBy = balance.getAs<DenseI64ArrayAttr>(each.getName()))
         cost.wentBy = wentBy.asArrayRef().vec();
     if (auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches))
       cost.micro = micro.getInt();
+    const ArrayAttr axes = mesh.getAxes()[m].list;
     train.walk([&](rt::ForOp loop) {
       if (loop.getAxis() == cost.axis)
         cost.iterations = static_cast<int64_t>(loop.getCount());
     });
+    if (axes.size() > 1) { // of a chain each place has some of one repeat, some of the next
+      cost.iterations = 0;
+      for (auto axis : axes.getAsRange<StringAttr>())
+        cost.iterations += mesh.mapOf(m, axis).sizes.front();
+    }
     const runtime::StageOrder *schedule = runtime::stageOrderNamed(cost.schedule);
     if (!schedule)
       return std::nullopt;
@@ -127,11 +134,17 @@ std::string PipelineCost::text() const {
   os << (counts.empty() ? ", " : "), ") << micro << (micro == 1 ? " micro batch" : " micro batches") << ", " << schedule
      << ": a stage waits " << llvm::format("%.3g", 100 * bubble) << " % of the time that it works, if all "
      << (counts.empty() ? "stages" : "of " + axis) << " take equally long\n";
-  if (!wentBy.empty() && wentBy[0] > 0)
-    os << "  balanced: " << llvm::format("%.3g", double(wentBy[0])) << " operations for each of " << axis
-       << "; as many as " << llvm::format("%.3g", double(wentBy[1]) / double(wentBy[0]))
+  if (wentBy.size() > 3) { // of a chain
+    os << "  balanced, in operations: ";
+    for (size_t i = 0; i + 1 < wentBy.size(); i += 2)
+      os << llvm::format("%.3g", double(wentBy[i])) << " before repeat " << i / 2 + 1 << " and "
+         << llvm::format("%.3g", double(wentBy[i + 1])) << " for each of its iterations, ";
+    os << llvm::format("%.3g", double(wentBy.back())) << " behind the last\n";
+  } else if (!wentBy.empty() && wentBy[1] > 0)
+    os << "  balanced: " << llvm::format("%.3g", double(wentBy[1])) << " operations for each of " << axis
+       << "; as many as " << llvm::format("%.3g", double(wentBy[0]) / double(wentBy[1]))
        << " of these for what the first "
-       << "stage does besides, as " << llvm::format("%.3g", double(wentBy[2]) / double(wentBy[0])) << " for the last\n";
+       << "stage does besides, as " << llvm::format("%.3g", double(wentBy[2]) / double(wentBy[1])) << " for the last\n";
   constexpr size_t kLongest = 100, kMost = 16; // what fits on a screen
   if (rows.size() > kMost || rows[0].size() > kLongest)
     return text;

@@ -11,7 +11,8 @@ struct PipelineCost {
   std::string over, axis, schedule;                          ///< "pp", "layer", "1f1b"
   int64_t stages = 1, chunks = 1, iterations = 1, micro = 1; ///< iterations: of each chunk of a stage
   std::vector<int64_t> counts; ///< of each chunk, in order, where they have unequally many; else none
-  /// What the compiler chose these by: operations of an iteration, and of the first and the last stage besides.
+  /// What the compiler chose these by: operations of what stands before the repeat, of an iteration, and of what stands
+  /// behind it; of a chain, of each repeat in turn.
   std::vector<int64_t> wentBy;
   /// What a stage does in each unit of time: 0, 1, … a forward pass, a, b, … a backward one, A, B, … gradients of
   /// weights apart, '.' nothing. A forward pass takes one unit, a backward one two, or where weights are apart one and

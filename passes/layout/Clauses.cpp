@@ -3,6 +3,7 @@
 #include "ir/ech/SourcePlace.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "passes/pipeline/Row.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -66,9 +67,16 @@ std::string Clauses::ofWorkers(int m) const {
   return sync ? withPlace("sync over " + mesh.nameOf(m).str(), sync)
               : "compress gradients over " + mesh.nameOf(m).str();
 }
+/// Whether the iterations of repeats are split over a mesh axis: its coordinates are stages.
+bool Clauses::isRow(int m) const {
+  auto schedules = module->getAttrOfType<DictionaryAttr>(kSchedules);
+  return schedules && schedules.contains(mesh.nameOf(m));
+}
 std::string Clauses::splits(int m) const {
   if (mesh.getAxes()[m].list.empty())
     return "over " + mesh.nameOf(m).str();
+  if (isRow(m))
+    return text(m, cast<StringAttr>(mesh.getAxes()[m].list[0]));
   std::string names;
   std::optional<OwnerMap> map; // of all of them
   for (auto name : mesh.getAxes()[m].list.getAsRange<StringAttr>())
@@ -84,12 +92,15 @@ std::string Clauses::splits(int m) const {
 std::string Clauses::text(int m, StringAttr axis) const {
   const bool split = axis && mesh.place(m, axis) >= 0;
   const SmallVector<StringRef> stored = storedOver(module, mesh.nameOf(m));
-  const std::string text = split ? "split " + axis.str() : "store " + llvm::join(stored, ", ");
+  const bool isOfRow = split && isRow(m);
+  const std::string names = isOfRow ? pipeline::namesOfRow(mesh, m) : axis ? axis.str() : "";
+  const std::string text = split ? "split " + names : "store " + llvm::join(stored, ", ");
   if (split && !isWritten(m, axis))
     return ofWorkers(m);
   if (!split && stored.empty()) // an axis that was split by another name
     return splits(m);
-  return withPlace(text + " over " + mesh.nameOf(m).str() + (split ? withMap(mesh.mapOf(m, axis)) : ""),
+  const OwnerMap map = isOfRow ? pipeline::rowOf(mesh, m) : split ? mesh.mapOf(m, axis) : OwnerMap();
+  return withPlace(text + " over " + mesh.nameOf(m).str() + withMap(map),
                    place(m, split ? axis : StringAttr(), UnknownLoc::get(mesh.getContext())));
 }
 

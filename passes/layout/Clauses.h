@@ -35,6 +35,7 @@ private:
   bool complainOfMap(Tensor laid, mlir::Operation *user);
   /// Whether a clause of the spec lists the axis: passes list others.
   bool isWritten(int m, mlir::StringAttr axis) const;
+  bool isRow(int m) const;
   /// All that the clauses split over a mesh axis: "split head, seq over tp (gpt.ech:40)".
   std::string splits(int m) const;
   /// Of an axis that a pass lists for workers.

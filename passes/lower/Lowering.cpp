@@ -303,7 +303,7 @@ Tensor Lowering::ofTurn(Tensor local, Tensor type) const {
     return local;
   SmallVector<Axis> axes(local.getAxes());
   for (Axis &axis : axes)
-    if (axis.name == chunks.axis)
+    if (chunks.have(axis.name.getValue()))
       axis.size /= chunks.count;
   return Tensor::get(local.getContext(), axes, local.getElement());
 }
@@ -311,15 +311,16 @@ Tensor Lowering::ofTurn(Tensor local, Tensor type) const {
 Value Lowering::chunkOf(Value buffer, Tensor type, Location loc) {
   if (!isInChunks(type) || !chunks.turn)
     return buffer;
-  const int64_t all = dist::localSize(type, chunks.axis, mesh), size = all / chunks.count;
-  if (rt::buffer(buffer).sizeOf(chunks.axis) != all)
+  const StringRef axis = chunks.axisOf(type);
+  const int64_t all = dist::localSize(type, axis, mesh), size = all / chunks.count;
+  if (rt::buffer(buffer).sizeOf(axis) != all)
     return buffer; // made in this turn
-  return range(buffer, chunks.axis, 0, size, loc, chunks.turn, size);
+  return range(buffer, axis, 0, size, loc, chunks.turn, size);
 }
 
 Value Lowering::read(Value v) {
   if (Value known = buffers.lookup(v))
-    return chunks.axis ? chunkOf(known, ech::tensor(v), v.getLoc()) : known;
+    return chunks.axes ? chunkOf(known, ech::tensor(v), v.getLoc()) : known;
   // free values are computed where they are first needed as a whole
   if (Operation *op = v.getDefiningOp(); op && succeeded(lower(op)))
     if (Value known = buffers.lookup(v))

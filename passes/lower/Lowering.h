@@ -182,10 +182,17 @@ public:
   /// Of a stage's iterations those that its turns do, where it has several chunks of them. What a turn makes along
   /// their axis is of one chunk; of what is there for all, a turn sees its own.
   struct Chunks {
-    mlir::StringAttr axis; ///< null: there is one
+    mlir::ArrayAttr axes; ///< of the repeats; null: there is one chunk
     int64_t count = 1, buffers = 1;
     Value turn;   ///< which one
     Value buffer; ///< in which of several buffers a turn leaves what it sends
+
+    bool have(llvm::StringRef axis) const { return axes && ech::has(axes, axis); }
+    /// That of a value; empty: none.
+    llvm::StringRef axisOf(Tensor type) const {
+      auto *at = llvm::find_if(type.getAxes(), [&](const Axis &axis) { return have(axis.name.getValue()); });
+      return at == type.getAxes().end() ? llvm::StringRef() : at->name.getValue();
+    }
   };
   Chunks chunks;
   llvm::SmallVector<Value> sends;   ///< tickets of what this region of theirs sends
@@ -212,7 +219,8 @@ private:
   Destination destinationOfTerm(Value v);
   /// Whether a stage has a part of these positions, several chunks of them.
   bool isInChunks(Tensor type) const {
-    return chunks.axis && type.has(chunks.axis) && !dist::over(type, chunks.axis, mesh).empty();
+    const llvm::StringRef axis = chunks.axisOf(type);
+    return !axis.empty() && !dist::over(type, axis, mesh).empty();
   }
   Tensor ofTurn(Tensor local, Tensor type) const;
   llvm::StringMap<Rule> rules;

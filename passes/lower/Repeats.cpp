@@ -14,7 +14,7 @@ struct Stages {
       return;
     map = l.mesh.mapOf(mesh, op.getAxis(), static_cast<int64_t>(op.getCount()));
     ranks = l.mesh.sizeOf(mesh);
-    isInTurn = l.chunks.axis == op.getAxisAttr();
+    isInTurn = l.chunks.have(op.getAxis());
   }
   int mesh;
   dist::OwnerMap map;
@@ -100,6 +100,18 @@ bool isOwnMemory(Lowering &l, ech::RepeatOp op, Value start, Value first) {
          llvm::count_if(l.buffers, [&](auto &entry) { return entry.second == first; }) == 1;
 }
 
+/// What a loop begins with comes to its place where there are iterations: of repeats in a row, not at all stages.
+void copyStart(Lowering &l, ech::RepeatOp op, Value place, Value first) {
+  const Stages stages(l, op);
+  if (stages.map.isEqual())
+    return l.copy(place, first, op.getLoc());
+  const std::vector<int64_t> &sizes = stages.map.sizes;
+  auto hasSome = [](int64_t size) { return size > 0; };
+  const int64_t begin = llvm::find_if(sizes, hasSome) - sizes.begin();
+  const int64_t end = std::find_if(sizes.rbegin(), sizes.rend(), hasSome).base() - sizes.begin();
+  copyAtPlaces(l, op, l.mesh.nameOf(stages.mesh), begin, end - 1, place, first);
+}
+
 /// A carried value that the loop stacks as it comes in lies in that list, which is one place longer than the loop: what
 /// an iteration makes is written where the next one finds it, after the last one lies the final value, and the list of
 /// what the iterations leave is the same one, a place further on. So nothing is copied or kept twice. Null where the
@@ -124,7 +136,7 @@ Value listOfCarried(Lowering &l, ech::RepeatOp op, unsigned i) {
     Value list = l.alloc(axes, shape.getElement(), stack.getLoc());
     Value begin = l.slice(list, op.getAxis(), 0, stack.getLoc());
     if (!own) {
-      l.copy(begin, first, op.getLoc());
+      copyStart(l, op, begin, first);
       return list;
     }
     for (Value made : {list, begin})
@@ -145,7 +157,7 @@ Value carriedPlace(Lowering &l, ech::RepeatOp op, unsigned i) {
   if (start.hasOneUse() && isOwnMemory(l, op, start, first))
     return first;
   Value place = l.result(op.getFinals()[i]);
-  l.copy(place, first, op.getLoc());
+  copyStart(l, op, place, first);
   return place;
 }
 

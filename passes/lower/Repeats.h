@@ -23,6 +23,10 @@ mlir::LogicalResult lowerIterations(Lowering &l, ech::RepeatOp op, Places &place
 /// A free value that was first read in a block is made there; who reads it outside of the block makes it again.
 void forgetFree(Lowering &l, mlir::Block &made, mlir::Region &of);
 
+/// What the ranks at these places of the row of stages do, in the turns of these chunks.
+rt::AtOp atPlaces(Lowering &l, Operation *op, llvm::StringRef over, int64_t first, int64_t last);
+/// A copy that is made there alone.
+void copyAtPlaces(Lowering &l, Operation *op, llvm::StringRef over, int64_t first, int64_t last, Value to, Value from);
 /// The chunks of iterations that the turns of a pipeline do; `turns`: the attribute dist.turns.
 Lowering::Chunks chunksOf(Lowering &l, mlir::DictionaryAttr turns);
 /// A loop whose passes come in the turns of a schedule.

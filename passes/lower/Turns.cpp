@@ -9,11 +9,38 @@ using namespace echelon::lower;
 
 Lowering::Chunks echelon::lower::chunksOf(Lowering &l, DictionaryAttr turns) {
   const int m = l.mesh.index(turns.getAs<StringAttr>("over").getValue());
-  const auto axis = cast<StringAttr>(l.mesh.getAxes()[m].list[0]);
-  const int64_t count = l.mesh.mapOf(m, axis).chunks;
-  return count > 1 ? Lowering::Chunks{axis, count, turns.getAs<IntegerAttr>("buffers").getInt(), {}, {}}
+  const ArrayAttr axes = l.mesh.getAxes()[m].list;
+  const int64_t count = l.mesh.mapOf(m, cast<StringAttr>(axes[0])).chunks;
+  return count > 1 ? Lowering::Chunks{axes, count, turns.getAs<IntegerAttr>("buffers").getInt(), {}, {}}
                    : Lowering::Chunks();
 }
+rt::AtOp echelon::lower::atPlaces(Lowering &l, Operation *op, StringRef over, int64_t first, int64_t last) {
+  const int64_t m = l.mesh.index(over), stages = l.mesh.sizeOf(m), end = stages * l.chunks.count - 1;
+  const bool isOne = first == last, isAllButOne = !isOne && (first == 0) != (last == end) && last - first == end - 1;
+  const int64_t place = isAllButOne ? (first == 0 ? end : 0) : first;
+  Value turn = l.chunks.turn;
+  auto at = rt::AtOp::create(l.b, op->getLoc(), place % stages, m, over, isAllButOne, turn,
+                             turn ? l.b.getI64IntegerAttr(place / stages) : IntegerAttr(),
+                             isOne || isAllButOne ? IntegerAttr() : l.b.getI64IntegerAttr(last));
+  at.getBody().emplaceBlock();
+  return at;
+}
+
+void echelon::lower::copyAtPlaces(Lowering &l, Operation *op, StringRef over, int64_t first, int64_t last, Value to,
+                                  Value from) {
+  const int64_t places = l.mesh.sizeOf(l.mesh.index(over)) * l.chunks.count;
+  if (first == 0 && last == places - 1)
+    return l.copy(to, from, op->getLoc());
+  OpBuilder::InsertionGuard guard(l.b);
+  rt::AtOp at = atPlaces(l, op, over, first, last);
+  l.b.setInsertionPointToStart(&at.getBody().front());
+  l.copy(to, from, op->getLoc());
+  for (Operation &made : at.getBody().front())
+    copyPhase(op, &made);
+  if (at.getBody().front().empty())
+    at.erase();
+}
+
 namespace {
 /// The axis of the buffers in which turns leave what they send.
 constexpr StringLiteral kBuffer = "@buffer";
@@ -123,16 +150,6 @@ LogicalResult lowerOpenTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns
   auto stages = makeStages(l, op, turns, /*micro=*/1, /*parts=*/1);
   return lowerTurn(l, op, turns, places, stages.getForward().front(), loop.position());
 }
-/// What the ranks on the first stage do, or those on the last; with `except` all others. Of a stage's chunks the first
-/// begins and the last ends.
-rt::AtOp atEnd(Lowering &l, Operation *op, StringRef over, bool isFirst, bool except) {
-  const int64_t m = l.mesh.index(over);
-  auto at = rt::AtOp::create(l.b, op->getLoc(), isFirst ? 0 : l.mesh.sizeOf(m) - 1, m, over, except, l.chunks.turn,
-                             l.chunks.turn ? l.b.getI64IntegerAttr(isFirst ? 0 : l.chunks.count - 1) : IntegerAttr());
-  at.getBody().emplaceBlock();
-  return at;
-}
-
 /// A result lies where it is wanted, or in a place of its own, on all ranks: others read there what a dist.receive
 /// brings, or nothing. What is a share of a sum, elsewhere nothing, and not added up where it is made, is 0 there.
 LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
@@ -146,7 +163,8 @@ LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
     if (isShare && !places.back().adds)
       l.fill(places.back().buffer, 0, op.getLoc());
   }
-  rt::AtOp at = atEnd(l, op, op.getOver(), op.getStage() == "first", /*except=*/false);
+  const auto stage = int64_t(op.getPlace());
+  rt::AtOp at = atPlaces(l, op, op.getOver(), stage, stage);
   OpBuilder::InsertionGuard guard(l.b);
   l.b.setInsertionPointToStart(&at.getBody().front());
   for (auto [i, place] : llvm::enumerate(places))
@@ -165,15 +183,15 @@ LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
   return success();
 }
 
-/// Done by all ranks but those at one end of the stages.
-template <typename Message, typename... More>
-Message toNeighbor(Lowering &l, Operation *op, Value buffer, StringRef over, StringRef toward, StringRef why,
-                   More... more) {
-  const int64_t m = l.mesh.index(over);
+/// Done at all places of the message but those that have no such neighbor.
+template <typename Message, typename Op, typename... More>
+Message toNeighbor(Lowering &l, Op op, Value buffer, StringRef toward, More... more) {
+  const int64_t m = l.mesh.index(op.getOver()), first = int64_t(op.getFirst()), last = int64_t(op.getLast());
   const bool isNext = toward == "next";
-  OpBuilder inside = OpBuilder::atBlockBegin(&atEnd(l, op, over, !isNext, /*except=*/true).getBody().front());
+  rt::AtOp at = atPlaces(l, op, op.getOver(), isNext ? first : first + 1, isNext ? last - 1 : last);
+  OpBuilder inside = OpBuilder::atBlockBegin(&at.getBody().front());
   auto message = Message::create(inside, op->getLoc(), buffer, isNext ? 1 : -1, ArrayRef<int64_t>(m), l.mesh.sizeOf(m),
-                                 over, why, /*around=*/bool(l.chunks.turn), more...);
+                                 op.getOver(), op.getWhy(), /*around=*/bool(l.chunks.turn), more...);
   copyPhase(op, message);
   return message;
 }
@@ -187,27 +205,23 @@ LogicalResult lowerReceive(Lowering &l, dist::ReceiveOp op) {
     l.bind(op.getResult(), place);
   } else {
     place = l.result(op.getResult());
-    OpBuilder::InsertionGuard guard(l.b);
-    rt::AtOp at = atEnd(l, op, op.getOver(), op.getFrom() == "previous", /*except=*/false);
-    l.b.setInsertionPointToStart(&at.getBody().front());
-    l.copy(place, from, op.getLoc());
-    for (Operation &made : at.getBody().front())
-      copyPhase(op, &made);
+    const auto begin = int64_t(op.getFrom() == "previous" ? op.getFirst() : op.getLast());
+    copyAtPlaces(l, op, op.getOver(), begin, begin, place, from);
   }
-  toNeighbor<rt::ReceiveOp>(l, op, place, op.getOver(), op.getFrom(), op.getWhy());
+  toNeighbor<rt::ReceiveOp>(l, op, place, op.getFrom());
   return success();
 }
 
 LogicalResult lowerSend(Lowering &l, dist::SendOp op) {
   Value buffer = l.read(op.getValue());
-  const int64_t buffers = l.chunks.axis ? l.chunks.buffers : 1;
+  const int64_t buffers = l.chunks.axes ? l.chunks.buffers : 1;
   if (!rt::buffer(buffer).isDense()) {
     Value dense = l.alloc(l.bufferType(op.getValue()), op.getLoc());
-    l.copy(dense, buffer, op.getLoc());
+    copyAtPlaces(l, op, op.getOver(), int64_t(op.getFirst()), int64_t(op.getLast()), dense, buffer);
     buffer = dense;
   }
   if (!l.turns) {
-    toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), Value(), Value());
+    toNeighbor<rt::SendOp>(l, op, buffer, op.getTo(), Value(), Value());
     return success();
   }
   // it goes on while the stage does something else, and what it takes stays until then
@@ -218,7 +232,7 @@ LogicalResult lowerSend(Lowering &l, dist::SendOp op) {
     l.sends.push_back(tickets);
     if (auto alloc = rt::allocOf(buffer); alloc && l.turns->isAncestor(alloc))
       alloc->moveBefore(l.turns);
-    toNeighbor<rt::SendOp>(l, op, buffer, op.getOver(), op.getTo(), op.getWhy(), tickets, Value());
+    toNeighbor<rt::SendOp>(l, op, buffer, op.getTo(), tickets, Value());
     return success();
   }
   // More than one is under way: it goes from several buffers in turn.
@@ -230,7 +244,7 @@ LogicalResult lowerSend(Lowering &l, dist::SendOp op) {
   Value all = l.alloc(axes, rt::buffer(buffer).getElement(), op.getLoc());
   l.b.restoreInsertionPoint(here);
   Value own = l.slice(all, kBuffer, 0, op.getLoc(), l.chunks.buffer);
-  auto send = toNeighbor<rt::SendOp>(l, op, own, op.getOver(), op.getTo(), op.getWhy(), tickets, l.chunks.buffer);
+  auto send = toNeighbor<rt::SendOp>(l, op, own, op.getTo(), tickets, l.chunks.buffer);
   l.b.setInsertionPoint(send);
   rt::WaitOp::create(l.b, op.getLoc(), tickets, l.chunks.buffer);
   l.copy(own, buffer, op.getLoc());

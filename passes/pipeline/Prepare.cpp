@@ -61,58 +61,6 @@ void echelon::pipeline::separateFree(ech::RepeatOp pass) {
   }
 }
 
-/// The loop with one more value that it carries, unchanged: inside, `uses` read what comes in, behind it, what leaves.
-static void rideThrough(ech::RepeatOp loop, Value value, ArrayRef<OpOperand *> uses) {
-  OpBuilder builder(loop);
-  SmallVector<Value> carried(loop.getCarried());
-  carried.push_back(value);
-  auto wider =
-      ech::RepeatOp::create(builder, loop.getLoc(), loop.getAxis(), loop.getCount(), carried, loop.getSlices(),
-                            ValueRange(carried).getTypes(), loop.getStacks().getTypes(), loop.getSums().getTypes());
-  wider.setReverse(loop.getReverse());
-  wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-  wider.getBody().takeBody(loop.getBody());
-  Value argument = wider.block()->insertArgument(unsigned(carried.size() - 1), value.getType(), value.getLoc());
-  wider.yield().getCarriedMutable().append(argument);
-  for (OpOperand *use : uses)
-    use->set(wider->isAncestor(use->getOwner()) ? argument : wider.getFinals().back());
-  for (auto [old, now] : {std::pair(ResultRange(loop.getFinals()), ResultRange(wider.getFinals()).drop_back()),
-                          std::pair(ResultRange(loop.getStacks()), ResultRange(wider.getStacks())),
-                          std::pair(ResultRange(loop.getSums()), ResultRange(wider.getSums()))})
-    for (auto [before, after] : llvm::zip(old, now))
-      before.replaceAllUsesWith(after);
-  loop.erase();
-}
-
-FailureOr<bool> echelon::pipeline::ride(ech::RepeatOp pass, const Stages &stages, StringRef over) {
-  ech::RepeatOp loop = stages.backward();
-  llvm::MapVector<Value, SmallVector<OpOperand *>> riding;
-  for (Operation &op : pass.block()->without_terminator()) {
-    const bool isForwardLoop = &op == stages.forward();
-    if (stages.placeOf(&op) != Place::Last && !isForwardLoop)
-      continue;
-    for (Value value : isForwardLoop ? ValueRange(stages.forward().getFinals()) : ValueRange(op.getResults()))
-      for (OpOperand &use : value.getUses()) {
-        Operation *here = pass.block()->findAncestorOpInBlock(*use.getOwner());
-        const bool isCarried =
-            here == use.getOwner() && here == loop && use.getOperandNumber() < loop.getCarried().size();
-        if (isa<ech::YieldOp>(here) || isCarried)
-          continue;
-        if (here == loop || stages.placeOf(here) == Place::First)
-          riding[value].push_back(&use);
-        else if (stages.placeOf(here) == Place::All && !isShareOfStage(&op, over)) // a share is nothing elsewhere
-          return LogicalResult(emitError(here->getLoc())
-                               << "E0318: what the last stage of " << over
-                               << " makes is read on each stage, which is not built yet in a pipeline");
-      }
-  }
-  if (riding.empty())
-    return false;
-  auto &[value, uses] = riding.front(); // the loop is another one then
-  rideThrough(loop, value, uses);
-  return true;
-}
-
 /// The terms of a sum that nothing else reads.
 static void termsOf(Value sum, SmallVectorImpl<Value> &terms) {
   auto add = sum.getDefiningOp<ech::MapOp>();
@@ -134,13 +82,10 @@ ech::RepeatOp echelon::pipeline::separateSums(ech::RepeatOp pass, const Stages &
       continue;
     SmallVector<Value> terms;
     termsOf(share.getValue(), terms);
-    llvm::MapVector<Place, SmallVector<Value>> byPlace;
-    for (Value term : terms) {
-      Operation *def = term.getDefiningOp();
-      const bool isOfPass = def && def->getBlock() == pass.block();
-      byPlace[!isOfPass ? Place::All : def == stages.forward() ? Place::Last : stages.placeOf(def)].push_back(term);
-    }
-    if (byPlace.size() < 2 || byPlace.count(Place::All))
+    llvm::MapVector<int64_t, SmallVector<Value>> byPlace;
+    for (Value term : terms)
+      byPlace[stages.placeOf(term)].push_back(term);
+    if (byPlace.size() < 2 || byPlace.count(kEverywhere))
       continue;
     OpBuilder builder(share);
     InPhaseOf phase(share);

@@ -21,11 +21,8 @@ void separateFree(ech::RepeatOp pass);
 /// What one stage adds to a sum of the pass, and what another one does, as to the gradient of a parameter that both
 /// read, are two sums, added up behind the pass. The pass with these; null where it stays as it is.
 ech::RepeatOp separateSums(ech::RepeatOp pass, const Stages &stages, llvm::StringRef over);
-/// What is made on the last stage, and read on the first or inside of the derivative, rides along with the derivative,
-/// as one more value that it carries, unchanged. Whether there was something.
-mlir::FailureOr<bool> ride(ech::RepeatOp pass, const Stages &stages, llvm::StringRef over);
-/// Cuts the derivative in two: what the stages hand back, and the rest, the gradients of weights, which no other stage
-/// waits for; these operations are marked.
-void splitWeights(ech::RepeatOp pass, const Stages &stages);
+/// Cuts the derivatives in two: what the stages hand back, `rides` among it, and the rest, the gradients of weights,
+/// which no other stage waits for; these operations are marked.
+void splitWeights(ech::RepeatOp pass, const Stages &stages, llvm::ArrayRef<Ride> rides);
 
 } // namespace echelon::pipeline

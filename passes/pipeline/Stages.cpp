@@ -1,4 +1,5 @@
 #include "passes/pipeline/Stages.h"
+#include "passes/Phase.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -15,45 +16,86 @@ bool echelon::pipeline::isShareOfStage(Operation *op, StringRef meshAxis) {
 
 FailureOr<std::unique_ptr<Stages>> Stages::of(ech::RepeatOp pass, MeshAttr mesh) {
   std::unique_ptr<Stages> stages(new Stages(pass, mesh));
-  if (failed(stages->findLoops()))
+  if (failed(stages->findLinks()))
     return failure();
-  if (!stages->forwardLoop)
+  if (stages->row.empty())
     return std::unique_ptr<Stages>();
   stages->findSources();
   stages->place();
   return stages;
 }
 
-LogicalResult Stages::findLoops() {
+int64_t Stages::chunks() const { return mesh.mapOf(stages, cast<StringAttr>(mesh.getAxes()[stages].list[0])).chunks; }
+
+Operation *Stages::makerOf(Value value) const {
+  Operation *def = value.getDefiningOp();
+  return def ? here(def) : nullptr;
+}
+
+/// Of the iterations along the axis of a repeat; nothing where stages do not divide them.
+std::optional<Span> Stages::spanOf(Operation *op) const {
+  auto loop = dyn_cast<ech::RepeatOp>(op);
+  if (!loop || stagesOf(mesh, loop.getAxis()) != stages)
+    return std::nullopt;
+  const OwnerMap map = mesh.mapOf(stages, loop.getAxis());
+  Span span{0, map.chunks * mesh.sizeOf(stages) - 1};
+  while (!map.isEqual() && map.sizes[size_t(span.first)] == 0)
+    ++span.first;
+  while (!map.isEqual() && map.sizes[size_t(span.last)] == 0)
+    --span.last;
+  return span;
+}
+
+LogicalResult Stages::findLinks() {
+  llvm::MapVector<int, Link> found; // by the place in the mesh axis's list
   for (auto loop : pass.block()->getOps<ech::RepeatOp>()) {
     const int m = stagesOf(mesh, loop.getAxis());
     if (m < 0 || mesh.sizeOf(m) == 1 || loop.getCarried().empty())
       continue;
-    ech::RepeatOp &known = loop.getReverse() ? backwardLoop : forwardLoop;
+    stages = m;
+    Link &link = found[mesh.place(m, loop.getAxis())];
+    ech::RepeatOp &known = loop.getReverse() ? link.backward : link.forward;
     if (known)
       return (emitError(loop.getLoc()) << "E0318: a second repeat along " << loop.getAxis()
                                        << " is not built yet in a pipeline; only one hands on what stages compute")
                  .attachNote(known.getLoc())
              << "the first one";
     known = loop;
-    stages = m;
+    link.span = *spanOf(loop);
   }
+  for (int i = 0; stages >= 0 && i < int(mesh.getAxes()[stages].list.size()); ++i)
+    if (found.count(i))
+      row.push_back(found[i]);
   return success();
 }
 
-/// What follows from the two loops.
+const Link *Stages::linkOf(Operation *op) const {
+  auto *at = llvm::find_if(row, [&](const Link &link) { return op == link.forward || op == link.backward; });
+  return at == row.end() ? nullptr : &*at;
+}
+
+/// What follows from the repeats.
 void Stages::findSources() {
   for (Operation &op : pass.block()->without_terminator())
     op.walk([&](Operation *inner) {
       for (Value operand : inner->getOperands()) {
-        Operation *def = operand.getDefiningOp();
-        Operation *here = def ? pass.block()->findAncestorOpInBlock(*def) : nullptr;
-        if (!here || here == &op)
+        Operation *maker = makerOf(operand);
+        if (!maker || maker == &op)
           continue;
-        if (here == forwardLoop || afterForward.contains(here))
-          afterForward.insert(&op);
-        if (here == backwardLoop || afterBackward.contains(here))
-          afterBackward.insert(&op);
+        const Link *link = linkOf(maker);
+        auto note = [&](auto &after, std::optional<int64_t> place, auto later) {
+          if (place)
+            after[&op] = after.count(&op) ? later(after[&op], *place) : *place;
+        };
+        auto known = [&](auto &after) {
+          auto at = after.find(maker);
+          return at == after.end() ? std::nullopt : std::optional(at->second);
+        };
+        const bool isForward = link && maker == link->forward, isBackward = link && !isForward;
+        note(afterForward, isForward ? link->span.last : known(afterForward),
+             [](int64_t a, int64_t b) { return std::max(a, b); });
+        note(afterBackward, isBackward ? link->span.first : known(afterBackward),
+             [](int64_t a, int64_t b) { return std::min(a, b); });
       }
     });
 }
@@ -69,35 +111,182 @@ bool Stages::isDivided(Operation *op) const {
   return llvm::any_of(op->getOperands(), isPart) || llvm::any_of(op->getResults(), isPart);
 }
 
-Place Stages::placeByReaders(Operation *op) {
-  std::optional<Place> place;
-  for (OpOperand &use : op->getUses()) {
-    Operation *reader = use.getOwner(), *here = pass.block()->findAncestorOpInBlock(*reader);
-    Place there = Place::All;
-    if (here == reader && isStageLoop(here)) {
-      auto loop = cast<ech::RepeatOp>(here);
-      const bool isHandedOn = use.getOperandNumber() < loop.getCarried().size();
-      if (isHandedOn)
-        there = here == forwardLoop ? Place::First : Place::Last;
-    } else if (!isStageLoop(here)) {
-      there = placeOf(here); // all, of the yield
-    }
-    if (place && *place != there)
-      return Place::All;
-    place = there;
+/// Whether it is made, from what is there everywhere, without a product.
+bool Stages::isCheap(Operation *op) {
+  auto known = cheap.find(op);
+  if (known != cheap.end())
+    return known->second;
+  bool is = true;
+  op->walk([&](Operation *inner) {
+    is &= !ech::isProduct(inner);
+    for (Value operand : inner->getOperands())
+      if (Operation *maker = makerOf(operand); maker && maker != op)
+        is &= !linkOf(maker) && isCheap(maker);
+  });
+  return cheap[op] = is;
+}
+
+/// Where what a use reads has to be; nothing: its reader has no place yet.
+std::optional<Span> Stages::neededBy(OpOperand &use) const {
+  Operation *reader = use.getOwner(), *here = this->here(reader);
+  if (const Link *link = linkOf(here); link && here == reader) {
+    const bool isCarried = use.getOperandNumber() < cast<ech::RepeatOp>(here).getCarried().size();
+    const int64_t begin = here == link->forward ? link->span.first : link->span.last;
+    if (isCarried)
+      return Span{begin, begin};
   }
-  return place.value_or(Place::All);
+  if (std::optional<Span> span = spanOf(here))
+    return span;
+  if (here->hasTrait<OpTrait::IsTerminator>())
+    return Span{0, places() - 1};
+  auto at = placed.find(here);
+  if (at == placed.end())
+    return std::nullopt;
+  return at->second == kEverywhere ? Span{0, places() - 1} : Span{at->second, at->second};
+}
+
+SmallVector<Span> Stages::readers(Operation *op, bool ofBackward) const {
+  SmallVector<Span> spans;
+  for (OpOperand &use : op->getUses())
+    if (Operation *here = this->here(use.getOwner());
+        isOfBackward(here) == ofBackward || here->hasTrait<OpTrait::IsTerminator>())
+      if (std::optional<Span> span = neededBy(use))
+        spans.push_back(*span);
+  return spans;
+}
+
+namespace {
+int64_t firstOf(ArrayRef<Span> spans) {
+  return llvm::min_element(spans, [](Span a, Span b) { return a.first < b.first; })->first;
+}
+int64_t lastOf(ArrayRef<Span> spans) {
+  return llvm::max_element(spans, [](Span a, Span b) { return a.last < b.last; })->last;
+}
+int64_t lookup(const llvm::DenseMap<Operation *, int64_t> &map, Operation *op, int64_t otherwise) {
+  auto at = map.find(op);
+  return at == map.end() ? otherwise : at->second;
+}
+} // namespace
+
+int64_t Stages::placeForward(Operation *op, ArrayRef<Span> read) {
+  const int64_t after = lookup(afterForward, op, kEverywhere);
+  if (isShareOfStage(op, mesh.nameOf(stages)))
+    return std::max<int64_t>(after, 0);
+  if (read.empty())
+    return after;
+  const int64_t first = firstOf(read), last = lastOf(read);
+  if (first != last && after == kEverywhere && isCheap(op))
+    return kEverywhere;
+  const bool isReadEverywhere = first == 0 && last == places() - 1;
+  if (isReadEverywhere && after == kEverywhere && isa<DistDialect>(op->getDialect()))
+    return kEverywhere; // what goes on to others is the part that a rank has
+  return std::max(after, first);
+}
+
+int64_t Stages::placeBackward(Operation *op, ArrayRef<Span> read) {
+  const int64_t none = places(), behind = lookup(afterBackward, op, none),
+                after = lookup(afterForward, op, kEverywhere);
+  if (isShareOfStage(op, mesh.nameOf(stages)))
+    return behind < none ? behind : std::max<int64_t>(after, 0);
+  const int64_t last = read.empty() ? kEverywhere : lastOf(read);
+  if (behind == none && after == kEverywhere)
+    return read.empty() || (firstOf(read) != last && isCheap(op)) ? kEverywhere : last;
+  if (behind == none)
+    return std::max(after, last);
+  int64_t ofForward = kEverywhere; // where what it reads of the forward pass is
+  for (Value operand : op->getOperands())
+    if (Operation *maker = makerOf(operand); maker && !isOfBackward(maker))
+      ofForward = std::max(ofForward, placeOf(operand));
+  const int64_t wanted = ofForward != kEverywhere ? ofForward : read.empty() ? behind : last;
+  return std::min(std::max(wanted, last), behind);
 }
 
 void Stages::place() {
+  SmallVector<Operation *> forward, backward, readLater;
   for (Operation &op : llvm::reverse(pass.block()->without_terminator())) {
-    if (isStageLoop(&op) || isDivided(&op))
-      places[&op] = Place::All;
-    else if (afterBackward.contains(&op))
-      places[&op] = Place::First;
-    else if (afterForward.contains(&op))
-      places[&op] = Place::Last;
+    if (linkOf(&op) || isDivided(&op))
+      placed[&op] = kEverywhere;
     else
-      places[&op] = isShareOfStage(&op, mesh.nameOf(stages)) ? Place::First : placeByReaders(&op);
+      (isOfBackward(&op) ? backward : forward).push_back(&op);
   }
+  for (Operation *op : forward) {
+    const SmallVector<Span> read = readers(op, false);
+    if (read.empty() && !isShareOfStage(op, mesh.nameOf(stages)) && !afterForward.count(op))
+      readLater.push_back(op); // in the backward pass alone
+    else
+      placed[op] = placeForward(op, read);
+  }
+  for (Operation *op : backward)
+    placed[op] = placeBackward(op, readers(op, true));
+  for (Operation *op : readLater) {
+    SmallVector<Span> read = readers(op, true);
+    llvm::append_range(read, readers(op, false));
+    placed[op] = placeForward(op, read);
+  }
+}
+
+int64_t Stages::placeOf(Operation *op) const { return lookup(placed, op, kEverywhere); }
+int64_t Stages::placeOf(Value value) const {
+  Operation *maker = makerOf(value);
+  if (const Link *link = maker ? linkOf(maker) : nullptr)
+    return llvm::is_contained(cast<ech::RepeatOp>(maker).getFinals(), value)
+               ? maker == link->forward ? link->span.last : link->span.first
+               : kEverywhere;
+  return maker ? placeOf(maker) : kEverywhere;
+}
+
+int64_t Stages::rankOf(Operation *op) const {
+  const bool goesBack = isOfBackward(op);
+  if (const Link *link = linkOf(op)) {
+    const int64_t before = link - row.begin();
+    return 2 * (goesBack ? int64_t(row.size()) - before : before + 1);
+  }
+  const int64_t place = placeOf(op);
+  return place == kEverywhere ? 0 : 1 + 2 * llvm::count_if(row, [&](const Link &link) {
+                                          return goesBack ? link.span.last > place : link.span.first < place;
+                                        });
+}
+
+/// What goes to places other than that where a value is made.
+LogicalResult Stages::addRides(Value value, Operation *maker, SmallVectorImpl<Ride> &rides) const {
+  const int64_t place = placeOf(value);
+  const bool isLater = isOfBackward(maker);
+  Ride onward{value, false, {place, place}, {}}, back{value, true, {place, place}, {}};
+  SmallVector<OpOperand *> there;
+  for (OpOperand &use : value.getUses()) {
+    Operation *reader = here(use.getOwner());
+    const std::optional<Span> needed = neededBy(use);
+    if (!needed || reader->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    const bool readsLater = isOfBackward(reader), isThere = needed->first == place && needed->last == place;
+    const bool isOnward = !isLater && needed->first >= place;
+    if (isThere && readsLater == isLater)
+      continue;
+    if (!isOnward && !(readsLater && needed->last <= place))
+      return emitError(reader->getLoc()) << "E0318: what is made at the end of a repeat over stages of "
+                                         << mesh.nameOf(stages)
+                                         << " is read at its beginning, which is not built yet in a pipeline";
+    if (isThere && !isOnward)
+      continue;
+    (isThere ? there : isOnward ? onward.uses : back.uses).push_back(&use);
+    onward.span.last = std::max(onward.span.last, needed->last);
+    back.span.first = std::min(back.span.first, needed->first);
+  }
+  if (!onward.uses.empty()) {
+    llvm::append_range(onward.uses, there); // that it is kept once
+    rides.push_back(onward);
+  }
+  if (!back.uses.empty())
+    rides.push_back(back);
+  return success();
+}
+
+FailureOr<SmallVector<Ride>> Stages::rides() const {
+  SmallVector<Ride> rides;
+  for (Operation &op : pass.block()->without_terminator())
+    for (Value value : op.getResults())
+      if (placeOf(value) != kEverywhere && !isShareOfStage(&op, mesh.nameOf(stages)) &&
+          failed(addRides(value, &op, rides)))
+        return failure();
+  return rides;
 }

@@ -1,46 +1,92 @@
-// Which operations of a pass are done on which stage of a pipeline.
+// Which operations of a pass are done where in the row of stages of a pipeline, and what goes from there to others.
+//
+// A micro batch goes through the *places* of the row, one for each chunk of iterations: of n stages, that of chunk c of
+// stage r has number c n + r. The derivative goes the other way.
 #pragma once
 #include "ir/dist/State.h"
 
 namespace echelon::pipeline {
 
-/// On every stage; on the first, before the repeat's iterations or behind its derivative's; on the last.
-enum class Place { All, First, Last };
+inline constexpr int64_t kEverywhere = -1;
 
-/// A pass of the model, in which one repeat's iterations are divided over the coordinates of a mesh axis. What stands
-/// outside of the repeat is done on one stage where its operands come from there:
-/// - what the repeat hands on to, and what follows from that, on the last;
-/// - what follows from the derivative's cotangents, on the first;
-/// - of the rest, what goes into the first iteration alone on the first, what is read on one stage alone there, and all
-///   else on each stage, for itself;
-/// - what is divided over the mesh axis, or is a message over it, on each stage.
+/// The places of a row from one to another.
+struct Span {
+  int64_t first, last;
+};
+
+/// A repeat whose iterations are divided, and its derivative, null in an evaluation. Several follow each other in a
+/// chain.
+struct Link {
+  ech::RepeatOp forward, backward;
+  Span span; ///< from its first iteration to its last one
+};
+
+/// A value that is made at one place and read at others: it goes from place to place, forward from `first` to `last`,
+/// or back. `uses`: who reads what arrives.
+struct Ride {
+  mlir::Value value;
+  bool goesBack;
+  Span span;
+  llvm::SmallVector<mlir::OpOperand *> uses;
+};
+
+/// A pass of the model through stages. What stands outside of the repeats is done at one place where its operands come
+/// from there:
+/// - what leads into a repeat is done where that begins;
+/// - what follows from a repeat, where it ends, or where the next one that it leads into begins;
+/// - what follows from a derivative, where the values of the forward pass are that it reads, else where it is read;
+/// - of the rest, what is read at one place is done there; what takes no product, at each, for itself; all else at the
+///   first place that reads it. Messages over other mesh axes that bring what all places read are made at each;
+/// - what is divided over the mesh axis, or is a message over it, everywhere.
 class Stages {
 public:
-  /// Null where no repeat of the pass is divided. Fails where it is divided in a way that is not built; the user has
-  /// been told.
+  /// Null where no repeat of the pass is divided.
   static mlir::FailureOr<std::unique_ptr<Stages>> of(ech::RepeatOp pass, dist::MeshAttr mesh);
 
   int meshAxis() const { return stages; }
-  ech::RepeatOp forward() const { return forwardLoop; }
-  ech::RepeatOp backward() const { return backwardLoop; } ///< null in an evaluation
   /// Of the iterations of each stage.
-  int64_t chunks() const { return mesh.mapOf(stages, forward().getAxis()).chunks; }
-  bool isStageLoop(mlir::Operation *op) const { return op == forwardLoop || op == backwardLoop; }
-  Place placeOf(mlir::Operation *op) const { return places.lookup(op); }
+  int64_t chunks() const;
+  int64_t places() const { return chunks() * mesh.sizeOf(stages); }
+  llvm::ArrayRef<Link> links() const { return row; }
+  bool hasBackward() const {
+    return llvm::any_of(row, [](const Link &link) { return bool(link.backward); });
+  }
+  /// Null of other operations.
+  const Link *linkOf(mlir::Operation *op) const;
+  int64_t placeOf(mlir::Operation *op) const;
+  /// Where a value is made.
+  int64_t placeOf(mlir::Value value) const;
+  /// In which order operations of one phase stand: in that of their places, repeats between what leads into them and
+  /// what follows.
+  int64_t rankOf(mlir::Operation *op) const;
+  /// Fails where something would have to be at a place before it is made; the user has been told.
+  mlir::FailureOr<llvm::SmallVector<Ride>> rides() const;
 
 private:
   Stages(ech::RepeatOp pass, dist::MeshAttr mesh) : pass(pass), mesh(mesh) {}
-  mlir::LogicalResult findLoops();
-  void place();
+  mlir::LogicalResult findLinks();
   void findSources();
-  Place placeByReaders(mlir::Operation *op);
+  void place();
+  int64_t placeForward(mlir::Operation *op, llvm::ArrayRef<Span> read);
+  int64_t placeBackward(mlir::Operation *op, llvm::ArrayRef<Span> read);
   bool isDivided(mlir::Operation *op) const;
+  bool isCheap(mlir::Operation *op);
+  std::optional<Span> spanOf(mlir::Operation *loop) const;
+  std::optional<Span> neededBy(mlir::OpOperand &use) const;
+  llvm::SmallVector<Span> readers(mlir::Operation *op, bool ofBackward) const;
+  mlir::LogicalResult addRides(mlir::Value value, mlir::Operation *maker, llvm::SmallVectorImpl<Ride> &rides) const;
+  mlir::Operation *here(mlir::Operation *op) const { return pass.getBody().front().findAncestorOpInBlock(*op); }
+  /// The operation of the pass that makes a value; null: it comes from outside.
+  mlir::Operation *makerOf(mlir::Value value) const;
 
-  ech::RepeatOp pass, forwardLoop, backwardLoop;
+  mutable ech::RepeatOp pass;
   dist::MeshAttr mesh;
   int stages = -1;
-  llvm::DenseSet<mlir::Operation *> afterForward, afterBackward;
-  llvm::DenseMap<mlir::Operation *, Place> places;
+  llvm::SmallVector<Link> row;
+  llvm::DenseMap<mlir::Operation *, int64_t> afterForward; ///< at which place the last repeat ends that it follows from
+  llvm::DenseMap<mlir::Operation *, int64_t> afterBackward; ///< the same of derivatives
+  llvm::DenseMap<mlir::Operation *, int64_t> placed;
+  llvm::DenseMap<mlir::Operation *, bool> cheap; ///< as far as asked
 };
 
 /// A conversion of what one stage alone has to what is summed over the stages: on that stage it is the value itself.

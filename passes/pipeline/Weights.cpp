@@ -131,14 +131,23 @@ ech::RepeatOp Splitter::run() {
 
 } // namespace
 
-void echelon::pipeline::splitWeights(ech::RepeatOp pass, const Stages &stages) {
-  ech::RepeatOp loop = Splitter(stages.backward()).run();
-  if (!loop)
-    loop = stages.backward();
-  SmallVector<Value> handedBack(loop->getOperands());
-  loop->walk([&](Operation *inner) { llvm::append_range(handedBack, inner->getOperands()); });
+void echelon::pipeline::splitWeights(ech::RepeatOp pass, const Stages &stages, ArrayRef<Ride> rides) {
+  SmallVector<Value> handedBack;
+  for (const Ride &ride : rides)
+    if (ride.goesBack && !stages.linkOf(ride.value.getDefiningOp())) // what a derivative ends with is handed back
+      handedBack.push_back(ride.value);
+  llvm::DenseSet<Operation *> derivatives;
+  for (const Link &link : stages.links()) {
+    if (!link.backward)
+      continue;
+    ech::RepeatOp loop = Splitter(link.backward).run();
+    if (!loop)
+      loop = link.backward;
+    derivatives.insert(loop);
+    loop->walk([&](Operation *inner) { llvm::append_range(handedBack, inner->getOperands()); });
+  }
   const llvm::DenseSet<Operation *> needed = sourcesOf(*pass.block(), handedBack);
   for (Operation &op : pass.block()->without_terminator())
-    if (isOfBackward(&op) && &op != loop && !needed.contains(&op))
+    if (isOfBackward(&op) && !derivatives.contains(&op) && !needed.contains(&op))
       op.setAttr(kOfWeights, UnitAttr::get(op.getContext()));
 }

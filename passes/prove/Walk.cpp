@@ -126,9 +126,10 @@ Verdict Walk::stages(rt::StagesOp stages, bool touches) {
 
 Verdict Walk::operation(Operation &op, bool touches) {
   if (auto at = dyn_cast<rt::AtOp>(op)) {
-    const bool isThere = parties.coordinates(party)[at.getMesh()] == static_cast<int64_t>(at.getCoordinate()) &&
-                         (!at.getTurn() || positions.lookup(at.getTurn()) == static_cast<int64_t>(*at.getChunk()));
-    return isThere == at.getExcept() ? std::nullopt : block(at.getBody().front(), touches);
+    const auto mesh = static_cast<int64_t>(at.getMesh());
+    const int64_t chunk = at.getTurn() ? positions.lookup(at.getTurn()) : 0;
+    const bool isThere = at.isAt(parties.coordinates(party)[mesh], chunk, parties.sizeOf(mesh));
+    return isThere ? block(at.getBody().front(), touches) : std::nullopt;
   }
   if (auto stages = dyn_cast<rt::StagesOp>(op))
     return this->stages(stages, touches);

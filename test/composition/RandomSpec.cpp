@@ -261,8 +261,8 @@ static std::string drawParts(Random &random, int64_t iterations, int64_t parts) 
   return text + ")";
 }
 
-/// Of the repeats of the model itself, one in stages over one of the mesh axes that are not larger. Where samples are
-/// a policy's or travel packed, it is one that splits none.
+/// Of the repeats of the model itself, one in stages over one of the mesh axes that are not larger, or two that follow
+/// each other in one row. Where samples are a policy's or travel packed, it is a mesh axis that splits none.
 void RandomSpec::drawStages(Random &random) {
   const bool hasWorkers = clause("sync") || clause("compress");
   struct Choice {
@@ -271,15 +271,24 @@ void RandomSpec::drawStages(Random &random) {
     int64_t iterations;
   };
   std::vector<Choice> choices;
+  std::pair<std::string, int64_t> before; // the repeat before
+  const bool isEqual = hasWorkers || (clause("recompute") && clause("recompute")->name == "recompute every");
   std::istringstream lines(text());
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string word, axis, equal;
     int64_t size = 0;
-    if (line.rfind("  repeat ", 0) == 0 && words >> word >> axis >> equal >> size)
-      for (MeshLine &stages : mesh)
-        if (size >= stages.size && !(hasWorkers && std::any_of(stages.list.begin(), stages.list.end(), splitsBatch)))
-          choices.push_back({&stages, axis, size});
+    if (line.rfind("  repeat ", 0) != 0 || !(words >> word >> axis >> equal >> size))
+      continue;
+    for (MeshLine &stages : mesh) {
+      if (hasWorkers && std::any_of(stages.list.begin(), stages.list.end(), splitsBatch))
+        continue;
+      if (size >= stages.size)
+        choices.push_back({&stages, axis, size});
+      if (!isEqual && before.second && before.second + size >= stages.size)
+        choices.push_back({&stages, before.first + " then " + axis, before.second + size});
+    }
+    before = {axis, size};
   }
   if (choices.empty())
     return;
@@ -291,7 +300,6 @@ void RandomSpec::drawStages(Random &random) {
     way = " interleaved(2)";
     parts *= 2;
   }
-  const bool isEqual = hasWorkers || (clause("recompute") && clause("recompute")->name == "recompute every");
   if (isEqual && choice.iterations % parts != 0)
     return;
   choice.line->list = {choice.axis + way + (isEqual ? "" : drawParts(random, choice.iterations, parts))};

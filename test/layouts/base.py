@@ -16,7 +16,7 @@ from make_data import npy  # noqa: E402
 FAMILIES = {
     "data": ("dp", "zero1", "zero2", "zero3", "hsdp", "hierarchical"),
     "tensor": ("tp", "tp_seq"),
-    "pipeline": ("1f1b", "gpipe", "zero_bubble", "interleaved", "uneven", "balanced"),
+    "pipeline": ("1f1b", "gpipe", "zero_bubble", "interleaved", "uneven", "balanced", "chain"),
     "context": ("cp", "zigzag", "ring"),
     "expert": ("ep",),
     "recompute": ("full", "every", "keep"),
@@ -34,13 +34,14 @@ class Model:
     seq: str = ""        # over tp, besides
     context: str = ""    # over cp
     expert: str = ""     # over ep
+    row: str = ""        # repeats behind each other, of six layers in all
     keep: str = ""       # a name for `recompute keep`
     micro: bool = True   # whether it takes micro batches
     attends: bool = True # whether what is over cp attends to it
 
     def has(self, base):
         splits = {"tp_seq": self.seq, "ep": self.expert, "cp": self.context, "zigzag": self.context,
-                  "ring": self.context and self.attends}
+                  "ring": self.context and self.attends, "chain": self.row}
         return bool(splits.get(base, "what all have"))
 
 
@@ -48,7 +49,8 @@ MODELS = {
     "mlp": Model("ff, class", keep="u"),
     "gpt": Model("head, ff, vocab", "seq", "seq, past", keep="attn.q"),
     "llama": Model("group, ff, vocab", "seq", "seq, past", keep="attn.q"),
-    "translate": Model("head, ff, vocab", "src, dst", "src, src2, dst, dst2", keep="cross.q"),
+    "translate": Model("head, ff, vocab", "src, dst", "src, src2, dst, dst2", row="encoder then layer",
+                       keep="cross.q"),
     "moe": Model("head, ff, vocab", "seq", "seq, past", "expert", keep="attn.q"),
     "resnet": Model("channel, mid", "height", keep="part.h", micro=False, attends=False),
 }
@@ -106,7 +108,10 @@ class Case:
         if self.of("pipeline"):
             way = {"interleaved": "with interleaved(2)", "balanced": "as balanced",
                    "uneven": f"with zero_bubble as ({'1, 2, 1' if mesh['pp'] == 3 else '1, 3'})"}
-            lines.append(f"split layer over pp {way.get(self.of('pipeline'), 'with ' + self.of('pipeline'))}")
+            if self.of("pipeline") == "chain":
+                lines.append(f"split {model.row} over pp as ({'1, 2, 2, 1' if mesh['pp'] == 4 else '3, 3'})")
+            else:
+                lines.append(f"split layer over pp {way.get(self.of('pipeline'), 'with ' + self.of('pipeline'))}")
         if self.of("context"):
             ways = {"cp": "", "zigzag": " with zigzag", "ring": " with zigzag with ring"}
             lines.append(f"split {model.context} over cp{ways[self.of('context')]}")

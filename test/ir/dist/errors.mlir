@@ -314,8 +314,8 @@ module attributes {test.map = #dist.map<cyclic 0>} {}
 module attributes {dist.mesh = #dist.mesh<pp = 2 [layer blocks (1, 2, 1)]>} {}
 
 // -----
-// expected-error@+1 {{a chunk has one position or more, not 0}}
-module attributes {dist.mesh = #dist.mesh<pp = 2 [layer cyclic 2 (1, 2, 0, 1)]>} {}
+// expected-error@+1 {{a chunk has no fewer than 0 positions, not -1}}
+module attributes {dist.mesh = #dist.mesh<pp = 2 [layer cyclic 2 (1, 2, -1, 1)]>} {}
 
 // -----
 !whole = !ech.tensor<[layer=8], f32, #dist.state<pp = whole>>

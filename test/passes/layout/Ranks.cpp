@@ -332,7 +332,7 @@ struct Ranks {
   void at(dist::AtOp op) {
     run(*op.block());
     const int m = mesh.index(op.getOver());
-    const int64_t stage = op.getStage() == "first" ? 0 : mesh.sizeOf(m) - 1;
+    const int64_t stage = int64_t(op.getPlace()) % mesh.sizeOf(m);
     for (auto [value, result] : llvm::zip(op.yield().getValues(), op.getResults())) {
       PerRank made = values[value];
       const bool isShare = stateOf(ech::tensor(value))[m] != stateOf(ech::tensor(result))[m];

@@ -86,7 +86,7 @@ void Compilation::annotateLayout(mlir::Builder &b) {
         break;
       list.push_back(entry.axis);
       padded.push_back(entry.padded);
-      maps.push_back(entry.zigzag ? dist::OwnerMap::zigzag() : dist::OwnerMap::unequal(axis.chunks, axis.counts));
+      maps.push_back(entry.zigzag ? dist::OwnerMap::zigzag() : dist::OwnerMap::unequal(axis.chunks, entry.counts));
       places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
     }
     axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded),
