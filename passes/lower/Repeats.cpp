@@ -100,16 +100,29 @@ bool isOwnMemory(Lowering &l, ech::RepeatOp op, Value start, Value first) {
          llvm::count_if(l.buffers, [&](auto &entry) { return entry.second == first; }) == 1;
 }
 
-/// What a loop begins with comes to its place where there are iterations: of repeats in a row, not at all stages.
-void copyStart(Lowering &l, ech::RepeatOp op, Value place, Value first) {
+/// What a loop begins or ends with is copied where there are iterations: of repeats in a row, not at all stages.
+void copyOfLoop(Lowering &l, ech::RepeatOp op, Value to, Value from) {
   const Stages stages(l, op);
   if (stages.map.isEqual())
-    return l.copy(place, first, op.getLoc());
+    return l.copy(to, from, op.getLoc());
   const std::vector<int64_t> &sizes = stages.map.sizes;
   auto hasSome = [](int64_t size) { return size > 0; };
   const int64_t begin = llvm::find_if(sizes, hasSome) - sizes.begin();
   const int64_t end = std::find_if(sizes.rbegin(), sizes.rend(), hasSome).base() - sizes.begin();
-  copyAtPlaces(l, op, l.mesh.nameOf(stages.mesh), begin, end - 1, place, first);
+  copyAtPlaces(l, op, l.mesh.nameOf(stages.mesh), begin, end - 1, to, from);
+}
+
+/// A value that a pass keeps, where it is.
+void copyKept(Lowering &l, Value v, Destination to) {
+  auto receive = v.getDefiningOp<dist::ReceiveOp>();
+  auto loop = v.getDefiningOp<ech::RepeatOp>();
+  if (receive)
+    copyAtPlaces(l, receive, receive.getOver(), int64_t(receive.getFirst()), int64_t(receive.getLast()), to.buffer,
+                 l.read(v));
+  else if (loop && !to.adds && !Stages(l, loop).map.isEqual())
+    copyOfLoop(l, loop, to.buffer, l.read(v));
+  else
+    l.copy(to.buffer, l.read(v), v.getLoc(), to.adds);
 }
 
 /// A carried value that the loop stacks as it comes in lies in that list, which is one place longer than the loop: what
@@ -136,7 +149,7 @@ Value listOfCarried(Lowering &l, ech::RepeatOp op, unsigned i) {
     Value list = l.alloc(axes, shape.getElement(), stack.getLoc());
     Value begin = l.slice(list, op.getAxis(), 0, stack.getLoc());
     if (!own) {
-      copyStart(l, op, begin, first);
+      copyOfLoop(l, op, begin, first);
       return list;
     }
     for (Value made : {list, begin})
@@ -157,7 +170,7 @@ Value carriedPlace(Lowering &l, ech::RepeatOp op, unsigned i) {
   if (start.hasOneUse() && isOwnMemory(l, op, start, first))
     return first;
   Value place = l.result(op.getFinals()[i]);
-  copyStart(l, op, place, first);
+  copyOfLoop(l, op, place, first);
   return place;
 }
 
@@ -168,7 +181,7 @@ LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value po
   for (auto [i, v] : llvm::enumerate(yield.getStacked())) {
     Destination destination = l.destinations.lookup(&yield->getOpOperand(yield.getCarried().size() + i));
     if (destination.buffer && !l.added.contains(v) && !isa<BlockArgument>(v))
-      l.copy(destination.buffer, l.read(v), v.getLoc(), destination.adds);
+      copyKept(l, v, destination);
   }
   for (auto [i, v] : llvm::enumerate(yield.getSummed()))
     if (Value sum = l.destinations.lookup(&yield->getOpOperand(firstSum + i)).buffer;

@@ -136,7 +136,7 @@ void echelon::pipeline::splitWeights(ech::RepeatOp pass, const Stages &stages, A
   for (const Ride &ride : rides)
     if (ride.goesBack && !stages.linkOf(ride.value.getDefiningOp())) // what a derivative ends with is handed back
       handedBack.push_back(ride.value);
-  llvm::DenseSet<Operation *> derivatives;
+  llvm::SetVector<Operation *> derivatives;
   for (const Link &link : stages.links()) {
     if (!link.backward)
       continue;
@@ -144,8 +144,9 @@ void echelon::pipeline::splitWeights(ech::RepeatOp pass, const Stages &stages, A
     if (!loop)
       loop = link.backward;
     derivatives.insert(loop);
-    loop->walk([&](Operation *inner) { llvm::append_range(handedBack, inner->getOperands()); });
   }
+  for (Operation *loop : derivatives)
+    loop->walk([&](Operation *inner) { llvm::append_range(handedBack, inner->getOperands()); });
   const llvm::DenseSet<Operation *> needed = sourcesOf(*pass.block(), handedBack);
   for (Operation &op : pass.block()->without_terminator())
     if (isOfBackward(&op) && !derivatives.contains(&op) && !needed.contains(&op))

@@ -7,7 +7,7 @@
 module attributes {dist.mesh = #dist.mesh<pp = 2 [layer]>} {
 ech.variable param @layer.w : !ws = constant(0.0, 0.0)
 ech.variable param @v : !w = constant(0.0, 0.0)
-ech.input @x from 0 : !x
+ech.variable state @x : !x = constant(0.0, 0.0)
 ech.step @train {
   %ws = ech.read @layer.w : !ws
   %v = ech.read @v : !w
