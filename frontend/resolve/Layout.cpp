@@ -359,17 +359,17 @@ void checkAxes(RunSettings &settings, const std::map<std::string, int64_t> &size
     known.push_back(name);
   for (const std::string &name : repeats)
     known.push_back(name);
-  const SourceRange *pipeline = nullptr;
+  const MeshAxisSettings *pipeline = nullptr;
   for (MeshAxisSettings &mesh : settings.mesh) {
     checkPipeline(mesh, sizes, repeats, settings, diagnostics);
     for (const MeshAxisSettings::Entry &entry : mesh.list) {
       if (repeats.count(entry.axis)) {
-        if (pipeline && mesh.size > 1 && !entry.follows) {
+        if (pipeline && pipeline != &mesh && mesh.size > 1) {
           settings.layoutBuilt = false;
           settings.notBuilt.push_back(
               {entry.range, "a second pipeline", "split the axis of one repeat, over one mesh axis"});
         }
-        pipeline = &entry.range;
+        pipeline = &mesh;
       } else if (!sizes.count(entry.axis)) {
         std::string hint = didYouMean(entry.axis, known);
         if (hint.empty())

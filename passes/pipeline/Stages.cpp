@@ -1,5 +1,6 @@
 #include "passes/pipeline/Stages.h"
 #include "passes/Phase.h"
+#include "passes/pipeline/Row.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -247,6 +248,16 @@ int64_t Stages::rankOf(Operation *op) const {
                                         });
 }
 
+LogicalResult Stages::refuse(Operation *reader) const {
+  const std::string over = mesh.nameOf(stages).str();
+  if (row.size() > 1)
+    return emitError(reader->getLoc()) << "E0318: a micro batch goes through " << namesOfRow(mesh, stages) << " over "
+                                       << over << ", and this reads there what comes later; a chain is in the order in "
+                                       << "which values flow";
+  return emitError(reader->getLoc()) << "E0318: what is made at the end of a repeat over stages of " << over
+                                     << " is read at its beginning, which is not built yet in a pipeline";
+}
+
 /// What goes to places other than that where a value is made.
 LogicalResult Stages::addRides(Value value, Operation *maker, SmallVectorImpl<Ride> &rides) const {
   const int64_t place = placeOf(value);
@@ -263,9 +274,7 @@ LogicalResult Stages::addRides(Value value, Operation *maker, SmallVectorImpl<Ri
     if (isThere && readsLater == isLater)
       continue;
     if (!isOnward && !(readsLater && needed->last <= place))
-      return emitError(reader->getLoc()) << "E0318: what is made at the end of a repeat over stages of "
-                                         << mesh.nameOf(stages)
-                                         << " is read at its beginning, which is not built yet in a pipeline";
+      return refuse(reader);
     if (isThere && !isOnward)
       continue;
     (isThere ? there : isOnward ? onward.uses : back.uses).push_back(&use);

@@ -75,6 +75,7 @@ private:
   std::optional<Span> neededBy(mlir::OpOperand &use) const;
   llvm::SmallVector<Span> readers(mlir::Operation *op, bool ofBackward) const;
   mlir::LogicalResult addRides(mlir::Value value, mlir::Operation *maker, llvm::SmallVectorImpl<Ride> &rides) const;
+  mlir::LogicalResult refuse(mlir::Operation *reader) const;
   mlir::Operation *here(mlir::Operation *op) const { return pass.getBody().front().findAncestorOpInBlock(*op); }
   /// The operation of the pass that makes a value; null: it comes from outside.
   mlir::Operation *makerOf(mlir::Value value) const;
