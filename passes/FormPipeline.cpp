@@ -52,7 +52,8 @@ private:
   void order();
   SmallVector<Operation *> withoutShares(const Run &run, llvm::SmallPtrSetImpl<Operation *> &mine);
   void makeAt(const Run &run);
-  void makeMessages(const Link &link, ech::RepeatOp loop);
+  void makeMessages(const Link &link, ech::RepeatOp loop, ArrayRef<ReceiveOp> riding);
+  SendOp sendOn(ReceiveOp receive, Operation *behind);
   void cut();
   ech::RepeatOp part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept);
   DictionaryAttr turnsOf(Part part);
@@ -69,17 +70,13 @@ std::string Former::whyOf(ech::RepeatOp loop) const {
   return layout::Clauses(module, meshOf(module)).text(stages.meshAxis(), loop.getAxisAttr());
 }
 
-/// Messages of a value through its places. What goes on to others is what has come, so that it is kept once.
+/// A value that comes to places other than its own. What goes on from there is what has come, so that it is kept once.
 void Former::makeRide(const Ride &ride) {
   builder.setInsertionPointAfter(ride.value.getDefiningOp());
-  const std::string why = whyOf(stages.links().front().forward);
-  const auto [first, last] = ride.span;
   auto receive = ReceiveOp::create(builder, ride.value.getLoc(), ride.value.getType(), ride.value,
-                                   ride.goesBack ? "next" : "previous", first, last, over, why);
-  auto send = SendOp::create(builder, ride.value.getLoc(), receive.getResult(), ride.goesBack ? "previous" : "next",
-                             first, last, over, why);
-  for (Operation *message : {receive.getOperation(), send.getOperation()})
-    setPhase(message, ride.goesBack ? "backward" : "forward");
+                                   ride.goesBack ? "next" : "previous", ride.span.first, ride.span.last, over,
+                                   whyOf(stages.links().front().forward));
+  setPhase(receive, ride.goesBack ? "backward" : "forward");
   for (OpOperand *use : ride.uses)
     use->set(receive.getResult());
 }
@@ -128,12 +125,30 @@ void Former::order() {
   for (const Run &run : all)
     for (Operation *op : run.ops)
       op->moveBefore(end);
+  SmallVector<ReceiveOp> riding; // what has come, and goes on
   for (const Run &run : all) {
-    if (const Link *link = stages.linkOf(run.ops.front()))
-      makeMessages(*link, cast<ech::RepeatOp>(run.ops.front()));
-    else if (run.place != kEverywhere)
+    for (Operation *op : run.ops)
+      if (auto receive = dyn_cast<ReceiveOp>(op))
+        riding.push_back(receive);
+    if (const Link *link = stages.linkOf(run.ops.front())) {
+      makeMessages(*link, cast<ech::RepeatOp>(run.ops.front()), riding);
+      riding.clear();
+    } else if (run.place != kEverywhere) {
       makeAt(run);
+    }
   }
+  for (ReceiveOp receive : riding)
+    sendOn(receive, receive);
+}
+
+/// Sends what has come further on, behind another operation.
+SendOp Former::sendOn(ReceiveOp receive, Operation *behind) {
+  builder.setInsertionPointAfter(behind);
+  auto send =
+      SendOp::create(builder, receive.getLoc(), receive.getResult(), receive.getFrom() == "next" ? "previous" : "next",
+                     receive.getFirst(), receive.getLast(), over, receive.getWhy());
+  copyPhase(receive, send);
+  return send;
 }
 
 /// The run's operations without those that make a share: that is the value itself. Where such a slice goes over other
@@ -200,8 +215,13 @@ void Former::makeAt(const Run &run) {
       op->erase();
 }
 
-void Former::makeMessages(const Link &link, ech::RepeatOp loop) {
+/// Around a loop. At each place all that comes is received before anything is sent, and both are in one order: so
+/// nobody who sends waits for one that does.
+void Former::makeMessages(const Link &link, ech::RepeatOp loop, ArrayRef<ReceiveOp> riding) {
   const auto [first, last] = link.span;
+  Operation *at = loop;
+  for (ReceiveOp receive : riding)
+    at = sendOn(receive, at);
   if (first == last)
     return;
   const bool isReverse = loop == link.backward;
@@ -213,7 +233,6 @@ void Former::makeMessages(const Link &link, ech::RepeatOp loop) {
     copyPhase(loop, receive);
     operand.set(receive.getResult());
   }
-  Operation *at = loop;
   for (Value final : loop.getFinals()) {
     builder.setInsertionPointAfter(at);
     auto send = SendOp::create(builder, loop.getLoc(), final, isReverse ? "previous" : "next", first, last, over, why);
