@@ -416,7 +416,8 @@ std::string RandomSpec::text() const {
   layout = "  layout mesh(" + layout + ") {\n";
   for (const MeshLine &line : mesh) {
     for (const std::string &axis : line.list) {
-      const size_t way = axis.find(' ');
+      const size_t chained = axis.rfind(" then "); // repeats in a row
+      const size_t way = axis.find(' ', chained == std::string::npos ? 0 : chained + 6);
       layout += "    split " + axis.substr(0, way) + " over " + line.name +
                 (way == std::string::npos            ? ""
                  : axis.substr(way) == " padded"     ? " with padding"
