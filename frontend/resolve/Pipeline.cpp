@@ -87,6 +87,32 @@ bool checkRow(const MeshAxisSettings &mesh, const std::vector<MeshAxisSettings::
   return true;
 }
 
+/// That `then` stands between axes of repeats.
+bool checkThen(const MeshAxisSettings &mesh, const MeshAxisSettings::Entry &other, Diagnostics &diagnostics) {
+  for (const MeshAxisSettings::Entry &entry : mesh.list)
+    if (entry.follows) {
+      diagnostics.error(Code::E0409, entry.range,
+                        "'then' puts the iterations of repeats in a row, and " + other.axis +
+                            " is not the axis of a repeat; write a comma");
+      return false;
+    }
+  return true;
+}
+
+/// What is said of stages where another axis is split.
+void checkWithoutStages(const MeshAxisSettings &mesh, const MeshAxisSettings::Entry &other, bool isKnown,
+                        RunSettings &settings, Diagnostics &diagnostics) {
+  if (!mesh.schedule.empty())
+    diagnostics.error(Code::E0409, mesh.scheduleRange,
+                      mesh.schedule + " is an order in which the stages of a pipeline work, and " + other.axis +
+                          " is not the axis of a repeat; leave it out");
+  if (mesh.parts.valid() && isKnown) {
+    settings.layoutBuilt = false;
+    settings.notBuilt.push_back({mesh.parts, "uneven split of " + other.axis + ", which is not the axis of a repeat,",
+                                 "leave `as` out; the parts are equal"});
+  }
+}
+
 } // namespace
 
 void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> &sizes,
@@ -98,25 +124,12 @@ void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> 
       stages.push_back(&entry);
     else
       other = &entry;
-  if (other && sizes.count(other->axis))
-    for (const MeshAxisSettings::Entry &entry : mesh.list)
-      if (entry.follows) {
-        diagnostics.error(Code::E0409, entry.range,
-                          "'then' puts the iterations of repeats in a row, and " + other->axis +
-                              " is not the axis of a repeat; write a comma");
-        return;
-      }
+  const bool isOtherKnown = other && sizes.count(other->axis);
+  if (isOtherKnown && !checkThen(mesh, *other, diagnostics))
+    return;
   if (stages.empty()) {
-    if (!mesh.schedule.empty() && other)
-      diagnostics.error(Code::E0409, mesh.scheduleRange,
-                        mesh.schedule + " is an order in which the stages of a pipeline work, and " + other->axis +
-                            " is not the axis of a repeat; leave it out");
-    if (mesh.parts.valid() && other && sizes.count(other->axis)) {
-      settings.layoutBuilt = false;
-      settings.notBuilt.push_back({mesh.parts,
-                                   "uneven split of " + other->axis + ", which is not the axis of a repeat,",
-                                   "leave `as` out; the parts are equal"});
-    }
+    if (other)
+      checkWithoutStages(mesh, *other, isOtherKnown, settings, diagnostics);
     return;
   }
   if (mesh.schedule.empty())

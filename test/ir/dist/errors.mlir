@@ -338,3 +338,23 @@ module attributes {dist.mesh = #dist.mesh<pp = 2 [layer blocks (3, 4)], dp = 2 [
     %0 = dist.convert %w why "" : !whole -> !cut
   }
 }
+
+// -----
+!x = !ech.tensor<[seq=6], f32, #dist.state<pp = whole>>
+module attributes {dist.mesh = #dist.mesh<pp = 4 [layer]>} {
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    // expected-error@+1 {{'dist.receive' op goes from place 2 to a later one, not to 2}}
+    %0 = dist.receive %x from "previous" in 2 to 2 over "pp" why "" : !x
+  }
+}
+
+// -----
+!x = !ech.tensor<[seq=6], f32, #dist.state<pp = whole>>
+module attributes {dist.mesh = #dist.mesh<pp = 4 [layer]>} {
+  ech.step @train {
+    %x = ech.constant 1.0 : !x
+    // expected-error@+1 {{'dist.send' op is with the previous or the next stage, not with last}}
+    dist.send %x to "last" in 0 to 2 over "pp" why "" : !x
+  }
+}

@@ -514,3 +514,10 @@ rt.function @train {
     } {rt.pack = 4 : i64} : !rt.buffer<[], f32>, !rt.buffer<[a=8], f32>
   } : (!rt.buffer<[a=8], f32>) -> (!rt.buffer<[], f32>)
 }
+
+// -----
+rt.function @train {
+  // expected-error@+1 {{'rt.at' op is all but one place, or some in a row}}
+  rt.at except 1 to 2 of 0 "pp" {
+  }
+}

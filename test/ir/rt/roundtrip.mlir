@@ -36,6 +36,11 @@ rt.function @train {
     // CHECK: } : (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[embed=8], f32>) -> (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[], f32>)
     } : (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[embed=8], f32>) -> (!rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[], f32>)
   }
+  // CHECK: rt.at 1 to 2 of 0 "pp" {
+  rt.at 1 to 2 of 0 "pp" {
+    // CHECK-NEXT: rt.receive %[[X]] from -1 over [0] ranks 4 "pp" why "split layer over pp"
+    rt.receive %x from -1 over [0] ranks 4 "pp" why "split layer over pp" : !rt.buffer<[batch=2, embed=8], f32>
+  }
   // CHECK: rt.softmax %[[X]], %[[X]] of <> <batch=2, embed=8> <> :
   rt.softmax %x, %x of <> <batch=2, embed=8> <> : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
   // CHECK: rt.number bias_correction by 9.000000e-01 : f64
