@@ -401,7 +401,8 @@ std::string RandomSpec::text() const {
   print(pieces, &Piece::body, body);
   std::string more;
   for (const Clause &clause : clauses) {
-    body += clause.model;
+    if (body.find(clause.model) == std::string::npos) // two clauses may act on one piece
+      body += clause.model;
     if (!needsEvaluation(clause) || evaluates())
       more += print(clause, workersOf(clause), factorsIn(body));
   }
