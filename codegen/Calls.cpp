@@ -3,6 +3,7 @@
 #include "codegen/Target.h"
 #include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
+#include "ir/rt/Offload.h"
 #include "runtime/program/Turns.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -131,6 +132,10 @@ void spell(rt::AtOp op, Printer &printer) {
   printer.close();
 }
 
+void spell(rt::LetGoOp op, Printer &printer) {
+  printer.call(op, "let_go", {"r", printer.name(op.getBuffer()), printer.size(rt::buffer(op.getBuffer()).getAxes())});
+}
+
 void spell(rt::TicketsOp op, Printer &printer) { printer.tickets(op.getTickets(), op.getCount()); }
 void spell(rt::WaitOp op, Printer &printer) {
   printer.call(op, "wait",
@@ -222,7 +227,7 @@ void codegen::spell(rt::StagesOp op, Printer &printer, function_ref<void(Block &
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<rt::CollectiveOp, rt::RingAttentionOp, rt::RingAttentionGradOp, rt::SendOp, rt::ReceiveOp, rt::AtOp,
-            rt::TicketsOp, rt::WaitOp>([&](auto typed) { ::spell(typed, printer); })
+            rt::LetGoOp, rt::TicketsOp, rt::WaitOp>([&](auto typed) { ::spell(typed, printer); })
       .Case<rt::InvokeOp>([&](auto call) { printer.target().invoke(call, printer); })
       .Case<rt::ReportOp>([&](auto report) { printer.target().report(report, printer); })
       .Case<rt::ProgressOp>([&](auto progress) { printer.target().progress(progress, printer); })

@@ -7,7 +7,7 @@
 #include "ir/dist/State.h"
 #include "ir/ech/Decimal.h"
 #include "ir/ech/SourcePlace.h"
-#include "ir/rt/Rt.h"
+#include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
 #include "passes/Moments.h"
 #include "passes/cost/ProgramCost.h"
@@ -339,6 +339,11 @@ void Tables::print() {
   field("stateBytes", number(rt::kStateBytes));
   field("inputBytes", number(rt::kInputBytes));
   field("workBytes", number(rt::kWorkBytes));
+  auto checkpoint = run::only<run::CheckpointOp>(module);
+  const ProgramCost cost = programCost(module, static_cast<bool>(checkpoint));
+  if (const auto &offload = cost.offload)
+    field("offload", "{" + quoted(offload->directory) + ", " + Twine(offload->from) + ", " + Twine(offload->bytes) +
+                         ", " + Twine(offload->resident()) + "}");
   stored();
   inputs();
   if (auto data = run::only<run::DataOp>(module))
@@ -377,7 +382,6 @@ void Tables::print() {
                        Twine(onNan.getTimes()) + "}");
   if (auto scale = run::only<run::LossScaleOp>(module))
     field("lossScale", "{" + Twine(scale.getStart()) + (scale.getDynamic() ? ", true}" : "}"));
-  auto checkpoint = run::only<run::CheckpointOp>(module);
   if (checkpoint)
     os << "  p.checkpoint = {" << checkpoint.getSteps() << ", "
        << shortestDecimal(checkpoint.getSeconds().convertToDouble()) << ", " << quoted(checkpoint.getDirectory())
@@ -386,7 +390,7 @@ void Tables::print() {
     field("restarts", Twine(train.getRestarts()));
   if (checkpoint) // else there is nothing that a run goes on from
     fingerprints();
-  os << "  p.plan =" << linesOf(programCost(module, static_cast<bool>(checkpoint)).text(), 6) << ";\n";
+  os << "  p.plan =" << linesOf(cost.text(), 6) << ";\n";
   field("version", quoted(ECHELON_VERSION));
   if (SymbolTable::lookupSymbolIn(module, "train"))
     field("step", target.entry("step", true));

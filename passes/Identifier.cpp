@@ -24,7 +24,8 @@ constexpr llvm::StringLiteral kReserved[] = {
     // the program's own
     "r lr math std echelon runtime main step forward backward update describe int32_t int64_t uint8_t Sum "
     "Max Min Form Blas Algorithm Rank Program Ticket Stored Init Scalar messages wait fill learning_rate "
-    "evaluate_begin evaluate_batch evaluate_end path_hash Distribution ElementType run_program LongSum Stack",
+    "evaluate_begin evaluate_batch evaluate_end path_hash Distribution ElementType run_program LongSum Stack "
+    "in_pieces let_go UpdatePiece piece",
     // kernels
     "gemm gemm_batched linear gather gather_rows scatter_add scatter_add_rows fill_random copy_strided reduce_sum "
     "reduce_max reduce_min argmax max_with_index place_of_largest softmax softmax_finish local_sum_exp "

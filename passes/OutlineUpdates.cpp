@@ -2,13 +2,15 @@
 //
 // 1. A loop of the update over rows of equal length, which stores a parameter, is a rule applied to its buffers.
 // 2. Loops that compute the same of other buffers are one rule; with two or more of them it becomes a function of
-//    rows of any length.
+//    rows of any length; with one, too, where the update goes piece by piece.
 // 3. Each of the loops becomes an rt.invoke of it. What is one number for the whole row is given as a number.
-#include "ir/rt/Rt.h"
+// 4. What is offloaded is updated piece by piece (PieceUpdates.h).
+#include "ir/rt/Offload.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "passes/PieceUpdates.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace echelon {
@@ -162,9 +164,11 @@ struct OutlineUpdates : echelon::impl::OutlineUpdatesBase<OutlineUpdates> {
           rules.emplace_back();
         rules[at->second].push_back(rule);
       });
+    const bool isInPieces = getOperation()->hasAttr(rt::kOffloaded); // of which functions run
     for (const auto &loops : rules)
-      if (loops.size() > 1)
+      if (loops.size() > 1 || isInPieces)
         outline(optimizerOf(loops.front().param), loops, symbols);
+    pieceUpdates(getOperation());
   }
 
   static std::string optimizerOf(ech::VariableOp param) {

@@ -5,18 +5,22 @@
 //
 //    state arena   | wq | wk | … | seen | m.wq | m.wk | … | v.wq | v.wk | … |
 //
+//    Where the optimizer's state is offloaded, moments are the arena's end, which has pages of its own.
+//
 // 2. A work buffer lives from the first operation that touches it to the last, in the order of execution; a use inside
 //    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its
 //    wait.
 // 3. A buffer that an operation writes where it reads another for the last time, element by element, takes that one's
 //    place.
 // 4. Largest first, each buffer goes to the smallest gap that it fits, between those that it overlaps in time.
+#include "ir/dist/Offload.h"
 #include "ir/dist/State.h"
-#include "ir/rt/Rt.h"
+#include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Moments.h"
 #include "passes/Passes.h"
+#include "runtime/program/OffloadPiece.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace echelon {
@@ -180,10 +184,12 @@ int64_t Plan::run(int64_t from) {
 
 struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
   /// Stored tensors in the order of the state arena: parameters, copies of them, states, what the optimizer keeps by
-  /// its names. Where workers train by themselves, what they share comes last.
+  /// its names. Where workers train by themselves, what they share comes last, but for what is no moment where moments
+  /// are offloaded, which comes first.
   static SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
     auto policy = run::only<run::SyncOp>(module);
     const bool isLocal = policy && policy.isLocal();
+    const bool offloads = !rt::offloadDirectory(module).empty();
     SmallVector<ech::VariableOp> order, copies, states, shared;
     llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
     for (auto variable : module.getOps<ech::VariableOp>()) {
@@ -191,7 +197,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       const StringRef moment = momentOf(variable).first;
       if (isLocal && isSharedByWorkers(variable))
         shared.push_back(variable);
-      else if (kind == ech::VariableKind::Optimizer || kind == ech::VariableKind::Average)
+      else if (isMoment(variable))
         moments[moment].push_back(variable);
       else
         (kind == ech::VariableKind::Param  ? order
@@ -199,12 +205,54 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
                                            : states)
             .push_back(variable);
     }
+    if (offloads) {
+      auto *end = std::stable_partition(shared.begin(), shared.end(), [](ech::VariableOp v) { return !isMoment(v); });
+      order.insert(order.begin(), shared.begin(), end);
+      shared.erase(shared.begin(), end);
+    }
     llvm::append_range(order, copies);
     llvm::append_range(order, states);
     for (auto &[name, list] : moments)
       llvm::append_range(order, list);
     llvm::append_range(order, shared);
     return order;
+  }
+
+  /// What an optimizer keeps of a parameter, or an average of it.
+  static bool isMoment(ech::VariableOp variable) {
+    return variable.getKind() == ech::VariableKind::Optimizer || variable.getKind() == ech::VariableKind::Average;
+  }
+
+  /// Every stored tensor has a place, read or not; where that ends.
+  FailureOr<int64_t> placeState(const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
+    ModuleOp module = getOperation();
+    Builder builder(&getContext());
+    dist::MeshAttr mesh = dist::meshOf(module);
+    const bool offloads = !rt::offloadDirectory(module).empty();
+    int64_t state = 0, offloaded = -1;
+    for (ech::VariableOp variable : inOrder(module)) {
+      auto type = cast<ech::Tensor>(variable.getType());
+      if (mesh && type.getState())
+        type = dist::localType(type, mesh);
+      if (offloads && isMoment(variable) && offloaded < 0)
+        offloaded = state = llvm::alignTo(state, runtime::kOffloadAlignment);
+      variable->setAttr(rt::kOffset, builder.getI64IntegerAttr(state));
+      for (rt::AllocOp alloc : allocs.lookup(variable.getSymName()))
+        alloc.setOffset(state);
+      state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+    }
+    if (!offloads)
+      return state;
+    if (offloaded < 0) {
+      auto lines = module->getAttrOfType<DictionaryAttr>(dist::kLines);
+      auto line = lines ? lines.getAs<LocationAttr>(dist::kOffload) : LocationAttr();
+      return emitError(line ? Location(line) : module.getLoc())
+             << "E0410: the optimizer keeps nothing that could be offloaded: plain sgd has no moments; leave the line "
+                "out";
+    }
+    state = llvm::alignTo(state, runtime::kOffloadAlignment);
+    module->setAttr(rt::kOffloaded, builder.getDenseI64ArrayAttr({offloaded, state - offloaded}));
+    return state;
   }
 
   void runOnOperation() override {
@@ -225,18 +273,10 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       if (alloc.getOf())
         allocs[*alloc.getOf()].push_back(alloc);
     });
-    int64_t state = 0, input = 0;
-    dist::MeshAttr mesh = dist::meshOf(module);
-    // every stored tensor has a place, read or not
-    for (ech::VariableOp variable : inOrder(module)) {
-      auto type = cast<ech::Tensor>(variable.getType());
-      if (mesh && type.getState())
-        type = dist::localType(type, mesh);
-      variable->setAttr(rt::kOffset, builder.getI64IntegerAttr(state));
-      for (rt::AllocOp alloc : allocs[variable.getSymName()])
-        alloc.setOffset(state);
-      state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
-    }
+    const FailureOr<int64_t> state = placeState(allocs);
+    if (failed(state))
+      return signalPassFailure();
+    int64_t input = 0;
     // an input has one for each state in which it is read
     for (auto in : module.getOps<ech::InputOp>()) {
       SmallVector<Attribute> places;
@@ -254,7 +294,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       }
       in->setAttr(rt::kPlaces, builder.getArrayAttr(places));
     }
-    module->setAttr(rt::kStateBytes, builder.getI64IntegerAttr(state));
+    module->setAttr(rt::kStateBytes, builder.getI64IntegerAttr(*state));
     module->setAttr(rt::kInputBytes, builder.getI64IntegerAttr(input));
     module->setAttr(rt::kWorkBytes, builder.getI64IntegerAttr(work));
   }

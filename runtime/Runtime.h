@@ -3,6 +3,7 @@
 
 #include "runtime/collectives/Collectives.h"
 #include "runtime/kernels/Kernels.h"
+#include "runtime/program/Offload.h"
 #include "runtime/program/Program.h"
 #include "runtime/program/Rank.h"
 #include "runtime/program/Turns.h"

@@ -3,6 +3,7 @@
 #include "codegen/Kernels.h"
 #include "codegen/cpu/Loops.h"
 #include "ir/ech/SourcePlace.h"
+#include "ir/rt/Offload.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -43,22 +44,34 @@ void Cpu::rule(rt::FunctionOp rule, const Text &text, raw_ostream &os) {
 }
 
 void Cpu::invoke(rt::InvokeOp op, Printer &printer) {
+  auto row = llvm::find_if(op.getOperands(), [&](Value v) {
+    auto buffer = dyn_cast<rt::Buffer>(v.getType());
+    return buffer && buffer.count() == static_cast<int64_t>(op.getCount());
+  });
+  const std::string length = printer.size(rt::buffer(*row).getAxes());
+  auto offloaded = op->getAttrOfType<DenseI64ArrayAttr>(rt::kOffloadedRows);
   SmallVector<std::string> arguments;
   auto operands = op.getOperands().begin();
   for (Type type : op.function().getBody().getArgumentTypes()) {
     if (type.isIndex()) {
-      auto row = llvm::find_if(op.getOperands(), [&](Value v) {
-        auto buffer = dyn_cast<rt::Buffer>(v.getType());
-        return buffer && buffer.count() == static_cast<int64_t>(op.getCount());
-      });
-      arguments.push_back(printer.size(rt::buffer(*row).getAxes()));
+      arguments.push_back(offloaded ? "piece.count" : length);
       continue;
     }
     Value operand = *operands++;
-    arguments.push_back(isa<rt::Buffer>(operand.getType()) && !isa<rt::Buffer>(type) ? printer.element(operand)
-                                                                                     : printer.name(operand));
+    const bool isRow = isa<rt::Buffer>(type);
+    arguments.push_back(isa<rt::Buffer>(operand.getType()) && !isRow ? printer.element(operand)
+                                                                     : printer.name(operand));
+    if (isRow && offloaded)
+      arguments.back() += " + piece.first";
   }
+  if (!offloaded)
+    return printer.call(op, op.getCallee(), arguments);
+  std::string rows;
+  for (int64_t i : offloaded.asArrayRef())
+    rows += (rows.empty() ? "" : ", ") + printer.name(op.getOperands()[i]);
+  printer.open("for (const UpdatePiece piece : in_pieces(r, " + length + ", {" + rows + "})) {");
   printer.call(op, op.getCallee(), arguments);
+  printer.close();
 }
 
 void Cpu::report(rt::ReportOp op, Printer &printer) {

@@ -243,11 +243,26 @@ void TrainResolver::store(const StoreClause &c) {
 }
 
 void TrainResolver::offload(const OffloadClause &c) {
-  for (const Ident &what : c.what)
-    oneOf(what, {"optimizer", "gradients", "params", "activations"}, "thing to offload");
-  if (c.place)
-    oneOf(*c.place, {"host"}, "place");
-  notBuilt(c.range, "offload", "leave it out; store optimizer over a mesh axis takes less memory");
+  bool isOfOptimizer = false;
+  for (const Ident &what : c.what) {
+    if (!oneOf(what, {"optimizer", "gradients", "params", "activations"}, "thing to offload"))
+      continue;
+    if (what.text != "optimizer")
+      notBuilt(what.range, "offload " + what.text, "leave it out; offload optimizer is built");
+    else if (isOfOptimizer)
+      error(Code::E0307, what.range, "'optimizer' is named twice in one line");
+    isOfOptimizer |= what.text == "optimizer";
+  }
+  if (c.place && !oneOf(*c.place, {"host"}, "place"))
+    return;
+  if (c.folder && c.folder->empty())
+    error(Code::E0404, c.placeRange, "the folder that the optimizer's state is offloaded to has no name");
+  if (!isOfOptimizer)
+    return;
+  if (settings.offload)
+    error(Code::E0307, c.range, "the optimizer is offloaded already; leave one of the lines out")
+        .note(settings.offload->range, "it is offloaded here first");
+  settings.offload = {c.folder.value_or(""), c.range};
 }
 
 void TrainResolver::collective(const CollectiveClause &c) {

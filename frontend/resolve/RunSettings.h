@@ -124,6 +124,12 @@ struct CompressSettings {
   std::string method() const; // "topk(1%)", as the clause has it
 };
 
+/// `offload optimizer to host`, `to "DIR"`
+struct OffloadSettings {
+  std::string directory; // empty: to host
+  SourceRange range;
+};
+
 /// `recompute every 2 layer`
 struct RecomputeSettings {
   std::string policy; // "full", "every", "keep"; empty: repeats keep all that their derivative reads
@@ -159,7 +165,8 @@ struct RunSettings {
   SourceRange onRange;                // the clause `on`, else the train block's name
   std::vector<MeshAxisSettings> mesh; // outermost first; at least one axis
   std::vector<CollectiveSettings> collectives;
-  bool layoutBuilt = true; // nothing in the layout waits to be built
+  std::optional<OffloadSettings> offload; // of the optimizer's state
+  bool layoutBuilt = true;                // nothing in the layout waits to be built
   SourceRange layoutRange, batchRange, dataRange, lengthRange;
   int64_t batch = 0, microBatches = 1; // samples a step over all ranks; passes a step
   int64_t steps = 0;                   // 0 where `epochs`, see lengthEpochs, and where `until` stands alone

@@ -1,4 +1,5 @@
 // The dialect itself, its types' spelling, and the operations that are structure only.
+#include "ir/rt/Offload.h"
 #include "ir/rt/Rt.h"
 #include "ir/rt/Together.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -62,7 +63,7 @@ void RtDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/rt/RtOps.cpp.inc"
       >();
-  addOperations<TogetherOp>();
+  addOperations<TogetherOp, LetGoOp>();
 }
 
 //===- buffers ---------------------------------------------------------------------------------------------------===//
@@ -449,6 +450,17 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   if (name == kPack)
     return check(isa<KernelOp>(op) && isa<IntegerAttr>(value) && !cast<KernelOp>(op).sums(),
                  "a number of elements, on a kernel that sums over nothing");
+  if (name == kOffloaded)
+    return check(isa<ModuleOp>(op) && isa<DenseI64ArrayAttr>(value) && cast<DenseI64ArrayAttr>(value).size() == 2,
+                 "[first byte, bytes], on the module");
+  if (name == kOffloadedRows)
+    return check(isa<InvokeOp>(op) && isa<DenseI64ArrayAttr>(value) &&
+                     llvm::all_of(cast<DenseI64ArrayAttr>(value).asArrayRef(),
+                                  [&](int64_t i) {
+                                    return i >= 0 && i < static_cast<int64_t>(op->getNumOperands()) &&
+                                           isa<Buffer>(op->getOperand(i).getType());
+                                  }),
+                 "a list of operands that are buffers, on an rt.invoke");
   if (name == kStateBytes || name == kInputBytes || name == kWorkBytes)
     return check(isa<ModuleOp>(op) && isa<IntegerAttr>(value), "a number of bytes, on the module");
   return op->emitOpError() << "has an attribute " << name << ", which no pass says (ir/rt/Rt.h)";

@@ -2,10 +2,12 @@
 #include "passes/cost/ProgramCost.h"
 #include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
-#include "ir/rt/Rt.h"
+#include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Phase.h"
+#include "runtime/launch/Printable.h"
+#include "runtime/program/OffloadPiece.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -76,6 +78,23 @@ static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messa
   });
 }
 
+/// A piece of a rule's rows is of one size; what other operations touch is in memory whole, and what is let go in one
+/// place together.
+static std::optional<OffloadCost> offloadOf(ModuleOp module) {
+  const StringRef directory = rt::offloadDirectory(module);
+  auto place = module->getAttrOfType<DenseI64ArrayAttr>(rt::kOffloaded);
+  if (directory.empty() || !place)
+    return std::nullopt;
+  OffloadCost cost{directory.str(), place[0], place[1], runtime::kPieceBytes};
+  module.walk([&](rt::LetGoOp first) {
+    int64_t bytes = 0;
+    for (auto op = first; op; op = dyn_cast_or_null<rt::LetGoOp>(op->getNextNode()))
+      bytes += rt::buffer(op.getBuffer()).bytes();
+    cost.piece = std::max(cost.piece, bytes);
+  });
+  return cost;
+}
+
 ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   ProgramCost cost;
   auto number = [&](StringRef name) {
@@ -85,10 +104,15 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.stateBytes = number(rt::kStateBytes);
   cost.inputBytes = number(rt::kInputBytes);
   cost.workBytes = number(rt::kWorkBytes);
-  cost.copyBytes = saves ? cost.stateBytes : 0;
+  cost.offload = offloadOf(module);
+  cost.copyBytes = saves && !cost.offload ? cost.stateBytes : 0;
   dist::MeshAttr mesh = dist::meshOf(module);
   int64_t handedIn = 0; // gradients that live from the step to the update
+  cost.memory.optimizer = cost.offload ? cost.offload->resident() : 0;
   for (auto variable : module.getOps<ech::VariableOp>()) {
+    auto place = variable->getAttrOfType<IntegerAttr>(rt::kOffset);
+    if (cost.offload && place && place.getInt() >= cost.offload->from)
+      continue;
     auto type = cast<ech::Tensor>(variable.getType());
     int64_t elements = mesh && type.getState() ? dist::localCount(type, mesh) : type.count();
     int64_t bytes = elements * rt::Buffer::dense({}, type.getElement()).elementBytes();
@@ -127,7 +151,8 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.memory.gradients = std::min(cost.memory.gradients, cost.workBytes);
   cost.memory.activations = cost.workBytes - cost.memory.gradients;
   cost.memory.gradients += handedIn;
-  cost.memory.total = cost.stateBytes + cost.inputBytes + cost.workBytes + cost.copyBytes;
+  const int64_t away = cost.offload ? cost.offload->bytes - cost.offload->resident() : 0;
+  cost.memory.total = cost.stateBytes - away + cost.inputBytes + cost.workBytes + cost.copyBytes;
   cost.memory.buffers =
       cost.memory.total - cost.memory.params - cost.memory.optimizer - cost.memory.gradients - cost.memory.activations;
   return cost;
@@ -163,6 +188,10 @@ std::string ProgramCost::text() const {
   if (copyBytes)
     os << llvm::format("  of the buffers, %.3f MB are a copy of params and optimizer, to write snapshots from\n",
                        static_cast<double>(copyBytes) / 1e6);
+  if (offload)
+    os << llvm::format("  of the optimizer, %.3f MB are offloaded to ", static_cast<double>(offload->bytes) / 1e6)
+       << '"' << runtime::printable(offload->directory) << '"'
+       << llvm::format(", of which two pieces of %.3f MB are in memory\n", static_cast<double>(offload->piece) / 1e6);
   os << "communication per step\n";
   print(messages, os);
   if (!meetingMessages.empty()) {

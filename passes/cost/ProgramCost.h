@@ -23,11 +23,23 @@ struct MemoryCost {
   int64_t params = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;
 };
 
+/// Of the optimizer's state, what lies in a file.
+struct OffloadCost {
+  std::string directory;
+  int64_t from = 0;  ///< in the state arena
+  int64_t bytes = 0; ///< of one rank
+  int64_t piece = 0; ///< of these, as much as an update works on at a time
+
+  /// Of these, what is in memory: a piece that is computed, and one that is written.
+  int64_t resident() const { return std::min(bytes, 2 * piece); }
+};
+
 struct ProgramCost {
   std::vector<MessageCost> messages;        ///< of one training step, in order; equal ones counted together
   std::vector<MessageCost> meetingMessages; ///< of one meeting of workers that train by themselves
   int64_t meetsEvery = 0;                   ///< steps; 0: there are no such meetings
   std::optional<PipelineCost> pipeline;
+  std::optional<OffloadCost> offload;
   MemoryCost memory;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
   int64_t copyBytes = 0;    ///< of the state, from which snapshots are written while training goes on
@@ -36,7 +48,7 @@ struct ProgramCost {
 
 /// From a module whose arenas are planned. Gradients are the work buffers that hold a parameter's derivative until the
 /// update; activations the rest of the work arena at its fullest; buffers the inputs, what state is no parameter, and,
-/// where the program `saves` snapshots, the copy of the state.
+/// where the program `saves` snapshots, the copy of the state; where state is offloaded, there is none.
 ProgramCost programCost(mlir::ModuleOp module, bool saves = false);
 
 } // namespace echelon

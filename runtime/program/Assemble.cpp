@@ -1,5 +1,7 @@
 #include "runtime/program/Assemble.h"
 
+#include "runtime/program/Offload.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -31,6 +33,43 @@ void spread(std::byte *to, const std::byte *from, int64_t stride, int64_t count,
   else
     spreadRun(reinterpret_cast<uint8_t *>(to), reinterpret_cast<const uint8_t *>(from), stride, count);
 }
+
+/// What an offloaded tensor's piece has in memory goes again once it is as much as a piece of an update; what is not
+/// offloaded stays.
+class Visit {
+public:
+  Visit(Rank &rank, const TensorPiece &tensor)
+      : offloaded(rank.offloaded() && rank.offloaded()->holds(tensor.data) ? rank.offloaded() : nullptr),
+        data(tensor.data),
+        bytes(localCount(*tensor.layout, rank.program().mesh) * static_cast<int64_t>(bytesOf(tensor.type))) {}
+  ~Visit() {
+    if (touched)
+      end();
+  }
+
+  void setToZero() {
+    if (offloaded)
+      offloaded->clear(data, bytes);
+    else
+      std::memset(data, 0, size_t(bytes));
+  }
+  void touches(int64_t more) {
+    touched += more;
+    if (touched >= kPieceBytes)
+      end();
+  }
+
+private:
+  void end() {
+    if (offloaded)
+      offloaded->letGo(data, bytes);
+    touched = 0;
+  }
+
+  OffloadedState *offloaded;
+  std::byte *data;
+  int64_t bytes, touched = 0;
+};
 
 } // namespace
 
@@ -107,6 +146,7 @@ void assemble(Rank &rank, WriterTurns &turns, const TensorPiece &tensor,
     bytes.push_back(shares.back().bytesFor(chunks));
   }
   std::vector<std::byte> whole, packed;
+  Visit visit(rank, tensor);
   for (size_t c = 0; c < chunks.size(); ++c) {
     if (rank.rank() != 0) {
       packed.resize(bytes[0][c]);
@@ -114,11 +154,13 @@ void assemble(Rank &rank, WriterTurns &turns, const TensorPiece &tensor,
         continue;
       turns.await();
       shares[0].pack(chunks[c], tensor.data, packed.data());
+      visit.touches(int64_t(packed.size()));
       transport.send(0, packed.data(), packed.size(), kTag, tensor.name.c_str());
       continue;
     }
     whole.resize(size_t(chunks[c].count()) * bytesOf(tensor.type));
     shares[0].place(chunks[c], tensor.data, whole.data());
+    visit.touches(int64_t(bytes[0][c]));
     for (int from = 1; from < rank.size(); ++from) {
       packed.resize(bytes[size_t(from)][c]);
       if (packed.empty())
@@ -134,15 +176,21 @@ void assemble(Rank &rank, WriterTurns &turns, const TensorPiece &tensor,
 
 void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole) {
   const size_t width = bytesOf(tensor.type);
-  std::memset(tensor.data, 0, size_t(localCount(*tensor.layout, rank.program().mesh)) * width);
+  const int64_t most = kPieceBytes / int64_t(width);
+  Visit visit(rank, tensor);
+  visit.setToZero();
   forEachRun(*tensor.layout, tensor.axes, rank.program().mesh, rank.coordinates(), [&](const Run &run) {
-    const std::byte *from = whole + size_t(run.logical) * width;
-    std::byte *to = tensor.data + size_t(run.local) * width;
-    if (run.stride == 1)
-      std::memcpy(to, from, size_t(run.count) * width);
-    else
-      for (int64_t i = 0; i < run.count; ++i)
-        std::memcpy(to + size_t(i) * width, from + size_t(i * run.stride) * width, width);
+    for (int64_t first = 0; first < run.count; first += most) {
+      const int64_t count = std::min(most, run.count - first);
+      const std::byte *from = whole + size_t(run.logical + first * run.stride) * width;
+      std::byte *to = tensor.data + size_t(run.local + first) * width;
+      if (run.stride == 1)
+        std::memcpy(to, from, size_t(count) * width);
+      else
+        for (int64_t i = 0; i < count; ++i)
+          std::memcpy(to + size_t(i) * width, from + size_t(i * run.stride) * width, width);
+      visit.touches(count * int64_t(width));
+    }
   });
 }
 

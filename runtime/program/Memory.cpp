@@ -29,7 +29,7 @@ int64_t statusBytes(const char *name) {
 } // namespace
 
 std::string refuseBeyondMachine(const Program &program, int ranksHere) {
-  const double has = double(machineBytes()), each = double(arenaBytes(program)), needed = each * ranksHere;
+  const double has = double(machineBytes()), each = double(residentBytes(program)), needed = each * ranksHere;
   if (has == 0 || needed <= has)
     return "";
   auto gigabytes = [](double bytes) {
@@ -49,7 +49,8 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere) {
       name = stored.path;
     }
   }
-  const double state = double(program.stateBytes), work = double(program.workBytes);
+  const double away = double(program.offload.bytes - program.offload.resident);
+  const double state = double(program.stateBytes) - away, work = double(program.workBytes);
   const bool ofModel = state + parameters > work; // gradients, in the work arena, are as large as parameters
   return "the plan takes " + gigabytes(each) + " a rank, " + gigabytes(needed) + " for the " +
          std::to_string(ranksHere) + " of this machine, which has " + gigabytes(has) + ": parameters " +
@@ -57,22 +58,24 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere) {
          gigabytes(state - parameters) + ", gradients and activations " + gigabytes(work) + ", inputs " +
          gigabytes(double(program.inputBytes)) + "; take " +
          (ofModel ? std::string("a smaller model, ") +
-                        (state > parameters ? "`store optimizer over` a mesh axis, " : "") + "or more machines"
+                        (state > parameters ? "`store optimizer over` a mesh axis, `offload optimizer to` a directory, "
+                                            : "") +
+                        "or more machines"
                   : "a smaller batch, micro batches, a smaller model, or more machines");
 }
 
 bool hasRoomForCopies(const Program &program, int ranksHere) {
   const double has = double(machineBytes());
-  return has == 0 || double(arenaBytes(program) + copyBytes(program)) * ranksHere <= has;
+  return has == 0 || double(residentBytes(program) + copyBytes(program)) * ranksHere <= has;
 }
 
 int64_t residentBytesBeyond(const Rank &rank) {
-  const int64_t arenas = int64_t(arenaBytes(rank.program())), most = statusBytes("VmHWM");
+  const int64_t arenas = int64_t(residentBytes(rank.program())), most = statusBytes("VmHWM");
   if (most < 0)
     return -1;
   const char *transport = const_cast<Rank &>(rank).transport().name();
   if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas, copies and unpacked data lie in shared memory
-    return statusBytes("RssAnon") + statusBytes("RssFile");
+    return std::max<int64_t>(0, statusBytes("RssAnon") + statusBytes("RssFile") - rank.program().offload.resident);
   const int64_t ranksOfProcess = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
   return std::max<int64_t>(0, most - ranksOfProcess * arenas - int64_t(unpackedBytes() + copiedBytes())) /
          ranksOfProcess;

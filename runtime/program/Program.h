@@ -164,6 +164,15 @@ struct Course {
   int64_t samplesBefore(int64_t step_, int64_t batch) const { return samples + (step_ - step) * batch; }
 };
 
+/// What of the state arena lies in a file: moments and averages (runtime/program/Offload.h).
+struct Offload {
+  std::string directory; // in which the file is made; empty: there is none
+  int64_t from = 0, bytes = 0;
+  int64_t resident = 0; // of these, bytes that are in memory at a time
+
+  explicit operator bool() const { return bytes > 0; }
+};
+
 /// An InputPlace of a program that is being described: its shape, as layoutOf reads it.
 struct PlaceOfInput {
   std::string shape;
@@ -190,6 +199,7 @@ struct Program {
   std::vector<Input> inputs;
   DataSpec data;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; // arenas of one rank
+  Offload offload;
   std::vector<std::vector<int>> groups;  // each a list of mesh axes (indices): the ranks that differ in these only
   std::vector<CollectiveChoice> choices; // of GPUs
   std::vector<Scalar> scalars;

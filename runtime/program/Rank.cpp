@@ -1,5 +1,6 @@
 #include "runtime/program/Rank.h"
 #include "runtime/launch/Fail.h"
+#include "runtime/program/Offload.h"
 #include "runtime/sync/LiveWorkers.h"
 
 #include <algorithm>
@@ -13,6 +14,10 @@ size_t arenaBytes(const Program &program) {
   for (int64_t arena : {program.stateBytes, isHosts ? program.inputBytes : 0, isHosts ? program.workBytes : 0})
     bytes += (std::max<size_t>(size_t(arena), 64) + 63) / 64 * 64;
   return bytes;
+}
+
+size_t residentBytes(const Program &program) {
+  return arenaBytes(program) - size_t(program.offload.bytes - program.offload.resident);
 }
 
 size_t copyBytes(const Program &program) {
@@ -36,18 +41,27 @@ Rank::Rank(const Program &program, Transport &transport)
   auto arena = [&](int64_t bytes) {
     return static_cast<std::byte *>(transport.allocate(size_t(std::max<int64_t>(bytes, 64))));
   };
-  stateArena = arena(program.stateBytes);
+  const Offload &offload = program.offload;
+  stateArena =
+      !offload ? arena(program.stateBytes)
+               : static_cast<std::byte *>(transport.allocateBefore(size_t(program.stateBytes), size_t(offload.bytes)));
+  if (offload)
+    ownOffloaded = std::make_unique<OffloadedState>(offload, stateArena);
   inputArena = arena(program.device ? 0 : program.inputBytes);
   workArena = arena(program.device ? 0 : program.workBytes);
   if (program.device)
     ownDevice = program.device(*this);
 }
 
+Rank::~Rank() = default;
+
 void Rank::readState(int64_t offset, void *to, size_t bytes) {
   if (ownDevice)
     ownDevice->readState(offset, to, bytes);
   else
     std::memcpy(to, stateArena + offset, bytes);
+  if (ownOffloaded)
+    ownOffloaded->letGo(stateArena + offset, int64_t(bytes));
 }
 
 void Rank::writeState(int64_t offset, const void *from, size_t bytes) {
@@ -55,6 +69,8 @@ void Rank::writeState(int64_t offset, const void *from, size_t bytes) {
     ownDevice->writeState(offset, from, bytes);
   else
     std::memcpy(stateArena + offset, from, bytes);
+  if (ownOffloaded)
+    ownOffloaded->letGo(stateArena + offset, int64_t(bytes));
 }
 
 void Rank::look() {

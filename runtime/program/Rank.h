@@ -22,6 +22,8 @@ namespace echelon::runtime {
 
 /// Bytes that the three arenas of a rank take together: what the launcher must be able to hand out.
 size_t arenaBytes(const Program &program);
+/// Of these, what is in memory: all but what is offloaded.
+size_t residentBytes(const Program &program);
 /// Bytes of the copy of its state that a rank's snapshots are written from; 0 where the program writes none.
 size_t copyBytes(const Program &program);
 
@@ -37,12 +39,14 @@ template <class T> struct Stack {
 };
 
 class LiveWorkers;
+class OffloadedState;
 
 class Rank {
 public:
   /// Collective: all ranks of the transport build theirs with the same program.
   Rank(const Program &program, Transport &transport);
   Rank(const Rank &) = delete;
+  ~Rank();
 
   int rank() const { return ownRank; }
   int size() const { return ownSize; }
@@ -63,6 +67,8 @@ public:
   }
   template <class T> T *work(int64_t offset) { return reinterpret_cast<T *>(workArena + offset); }
 
+  /// Null where no state is offloaded.
+  OffloadedState *offloaded() { return ownOffloaded.get(); }
   /// Null where the program computes in the host's memory.
   Device *device() { return ownDevice.get(); }
   /// Before the program computes with state that the host has set, and before the host reads it.
@@ -187,6 +193,7 @@ private:
   std::vector<int> meshCoordinate;
   std::vector<Group> ownGroups;
   std::byte *stateArena, *inputArena, *workArena;
+  std::unique_ptr<OffloadedState> ownOffloaded;
   std::unique_ptr<Device> ownDevice;
   std::function<void()> meanwhile;
   Course ownCourse;

@@ -1,8 +1,10 @@
+#include "runtime/data/File.h"
 #include "runtime/kernels/cpu/Threads.h"
 #include "runtime/launch/Descriptors.h"
 #include "runtime/launch/Fail.h"
 #include "runtime/launch/Launch.h"
 #include "runtime/program/Memory.h"
+#include "runtime/program/Offload.h"
 #include "runtime/program/Opening.h"
 #include "runtime/program/Options.h"
 #include "runtime/program/Train.h"
@@ -12,13 +14,29 @@
 
 namespace echelon::runtime {
 
-/// Without memory for copies of the state snapshots are written, but within the step.
+/// Without memory for copies of the state snapshots are written, but within the step. State that is offloaded has none:
+/// it is offloaded for the memory.
 static void lookForRoom(const Program &program, const Options &options, int ranksHere, Prepared &prepared) {
   const bool saves = options.evaluateFrom.empty();
+  if (const std::string note = noteOfOffload(program.offload); !note.empty())
+    prepared.notes.push_back(note);
+  if (program.offload) {
+    if (!prepared.checkpointDirectory.empty())
+      prepared.notes.push_back("offload: training waits until a snapshot is written");
+    return;
+  }
   prepared.hasRoomForCopies = saves && hasRoomForCopies(program, ranksHere);
   if (saves && !prepared.hasRoomForCopies)
     prepared.notes.push_back("this machine has no memory for a second copy of parameters and optimizer: training waits "
                              "until a snapshot is written");
+}
+
+/// Where the file is, and all that lies in it: what the optimizers of several workers of a rank keep comes last.
+static void completeOffload(Program &program, const std::string &folder) {
+  Offload &offload = program.offload;
+  offload.directory = resolvePath(offload.directory, folder);
+  program.stateBytes = (program.stateBytes + kOffloadAlignment - 1) / kOffloadAlignment * kOffloadAlignment;
+  offload.bytes = program.stateBytes - offload.from;
 }
 
 int run_program(const Program &compiled, int argc, char **argv) {
@@ -43,6 +61,8 @@ int run_program(const Program &compiled, int argc, char **argv) {
     std::fputs(printable(program.plan, Lines::Kept).c_str(), stdout);
     return 0;
   }
+  if (program.offload)
+    completeOffload(program, options.folder.empty() ? program.folder : options.folder);
   openStandardDescriptors();
   set_threads(options.threads);
   std::signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of the write, which says which file

@@ -1,5 +1,7 @@
 #include "runtime/program/StartValues.h"
 
+#include "runtime/program/Offload.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -47,10 +49,17 @@ void fillStartValue(Rank &rank, const Stored &stored) {
     names.erase(names.begin());
   }
   const int64_t all = localCount(stored.layout, rank.program().mesh), own = localCount(layout, rank.program().mesh);
+  std::byte *data = rank.state<std::byte>(stored.offset);
+  const bool isOffloaded = rank.offloaded() && rank.offloaded()->holds(data);
+  const int64_t bytes = all * int64_t(bytesOf(stored.type));
+  if (isOffloaded && stored.init.kind == Init::Zeros)
+    return rank.offloaded()->clear(data, bytes);
   visitElement(stored.type, [&](auto zero) {
     for (int64_t at = 0; at < all; at += own)
       fill(rank.state<decltype(zero)>(stored.offset) + at, stored, layout, names, rank);
   });
+  if (isOffloaded)
+    rank.offloaded()->letGo(data, bytes);
 }
 
 void fillStartValues(Rank &rank) {

@@ -532,22 +532,26 @@ void Trainer::tellUntil(int64_t step) {
 
 void Trainer::tellMemory() {
   const size_t copy = snapshots ? snapshots->bytes() : 0;
-  const double arenas = double(program.stateBytes + program.inputBytes + program.workBytes) + double(copy);
+  const double away = double(program.offload.bytes - program.offload.resident);
+  const double state = double(program.stateBytes) - away;
+  const double arenas = state + double(program.inputBytes + program.workBytes) + double(copy);
   const double mine = double(residentBytesBeyond(rank));
   std::vector<double> all(size_t(rank.size()));
   all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, "memory");
   if (!log)
     return;
   const double beyond = *std::max_element(all.begin(), all.end());
-  char line[280], copied[40] = "", beyondText[40] = "unknown";
+  char line[280], copied[40] = "", beyondText[40] = "unknown", offloaded[60] = "";
+  if (program.offload)
+    std::snprintf(offloaded, sizeof(offloaded), "; offloaded %.1f MB", double(program.offload.bytes) * 1e-6);
   if (copy)
     std::snprintf(copied, sizeof(copied), ", snapshot %.1f", double(copy) * 1e-6);
   if (beyond >= 0)
     std::snprintf(beyondText, sizeof(beyondText), "%.1f MB", beyond * 1e-6);
   int length = std::snprintf(line, sizeof(line),
-                             "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f%s), beyond them %s",
-                             arenas * 1e-6, double(program.stateBytes) * 1e-6, double(program.inputBytes) * 1e-6,
-                             double(program.workBytes) * 1e-6, copied, beyondText);
+                             "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f%s), beyond them %s%s",
+                             arenas * 1e-6, state * 1e-6, double(program.inputBytes) * 1e-6,
+                             double(program.workBytes) * 1e-6, copied, beyondText, offloaded);
   if (const size_t data = unpackedBytes())
     std::snprintf(line + length, sizeof(line) - size_t(length), "; unpacked data %.1f MB %s", double(data) * 1e-6,
                   rank.transport().isDirect() ? "in all" : "each");

@@ -18,11 +18,13 @@ public:
       munmap(block, bytes);
   }
 
-  /// 64 byte aligned (a page, in fact), zero, on huge pages where they fit; null if there is no memory.
-  void *allocate(size_t bytes) {
+  /// 64 byte aligned (a page, in fact), zero, on huge pages where they fit; null if there is no memory. The last `tail`
+  /// bytes are addresses alone: no limit counts them.
+  void *allocate(size_t bytes, size_t tail = 0) {
     bytes = std::max<size_t>(64, bytes);
-    void *block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (block == MAP_FAILED)
+    void *block = mmap(nullptr, bytes, tail ? PROT_NONE : PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | (tail ? MAP_NORESERVE : 0), -1, 0);
+    if (block == MAP_FAILED || (tail && mprotect(block, bytes - tail, PROT_READ | PROT_WRITE) != 0))
       return nullptr;
     if (bytes >= size_t(2) << 20)
       madvise(block, bytes, MADV_HUGEPAGE);

@@ -125,6 +125,9 @@ public:
   /// from this rank's part of the segment (LaunchOptions::sharedBytesPerRank) while that lasts: the peers reach it
   /// without a copy, so collectives on it move each byte once. Every rank allocates the same sizes in the same order.
   virtual void *allocate(size_t bytes) = 0;
+  /// As allocate; over the last bytes, whole pages of which this is the number, the caller maps a file of its own.
+  /// Peers do not reach them, and no memory need be there.
+  virtual void *allocateBefore(size_t bytes, size_t) { return allocate(bytes); }
   /// Whether the peers read this memory, which allocate() gave, under the same address.
   virtual bool isReached(const void *) const { return false; }
 

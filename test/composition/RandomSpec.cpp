@@ -324,6 +324,11 @@ void RandomSpec::drawRing(Random &random) {
   }
 }
 
+/// Whether it has moments.
+static bool keeps(const std::string &optimizer) {
+  return optimizer.find("sgd") == std::string::npos || optimizer.find("momentum") != std::string::npos;
+}
+
 /// From this attempt on a mesh axis splits one axis at most, which seldom is refused.
 static constexpr int kPlainFrom = 8;
 
@@ -374,6 +379,8 @@ void RandomSpec::drawLayout(int attempt) {
     drawStages(others);
   Random rings(seed * 0x9e3779b97f4a7c15u + 5151 + attempt); // beside what layouts are without
   drawRing(rings);
+  Random files(seed * 0x9e3779b97f4a7c15u + 6161 + attempt);
+  offloads = below(files, 4) == 0 && keeps(optimizer);
   batch = (ranks % 3 ? 8 : 12) * (ranks * microBatches > 8 ? 2 : 1) * (microBatches == 4 ? 2 : 1);
 }
 
@@ -430,6 +437,8 @@ std::string RandomSpec::text() const {
       for (const std::string &what : line.stored)
         layout += "    store " + what + " over " + line.name + "\n";
   }
+  if (offloads)
+    layout += "    offload optimizer to \".\"\n";
   std::string micro = microBatches > 1
                           ? " in micro batches of " + std::to_string(std::max<int64_t>(1, batch / microBatches / over))
                           : "";
@@ -478,8 +487,13 @@ std::vector<RandomSpec> RandomSpec::simpler() const {
   }
   if (workerLines)
     with([](RandomSpec &s) { s.workerLines = 0; });
+  if (offloads)
+    with([](RandomSpec &s) { s.offloads = false; });
   if (optimizer != "optimize sgd(lr = 0.05)")
-    with([](RandomSpec &s) { s.optimizer = "optimize sgd(lr = 0.05)"; });
+    with([](RandomSpec &s) {
+      s.optimizer = "optimize sgd(lr = 0.05)";
+      s.offloads = false;
+    });
   // axes that went with their pieces are in no list
   for (RandomSpec &s : list) {
     std::vector<std::string> names = s.modelAxes();

@@ -59,7 +59,8 @@ struct RandomSpec {
   std::vector<Clause> clauses;
   int64_t batch = 8, microBatches = 1;
   std::vector<MeshLine> mesh;
-  int workerLines = 0; // of the mesh, that `over` names; 0: it is not said
+  bool offloads = false; // what the optimizer keeps, to a file
+  int workerLines = 0;   // of the mesh, that `over` names; 0: it is not said
 
 private:
   void drawStages(Random &random);

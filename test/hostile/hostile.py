@@ -41,15 +41,15 @@ model @model@(width = 8) {
 cluster @cluster@ = local(ranks = 2)
 train @train@ {
   model @model@(); data @data@ -> @input@, @label@
-  batch 4; steps 3; optimize sgd(lr = 0.1); on @cluster@
+  batch 4; steps 3; optimize sgd(lr = 0.1, momentum = 0.9); on @cluster@
   evaluate @evaluate@ on @data@ every 2 steps on 1 batches
   checkpoint every 1 steps to @checkpoint@
-  layout mesh(@mesh@ = 2) { split batch over @mesh@ }
+  layout mesh(@mesh@ = 2) { split batch over @mesh@@offload@ }
 }
 """
 WORDS = dict(model="M", axis="feature", input="image", label="truth", param="weight", value="hidden", call="norm",
              metric="accuracy", train="first", cluster="here", evaluate="test", mesh="dp", comment="", IMPORT="",
-             data='csv("data.csv")', checkpoint='"ckpt"')
+             data='csv("data.csv")', checkpoint='"ckpt"', offload="")
 TABLE = b"a,b,c,d,e\n" + b"".join(b"%d,1,0.5,-1,%d\n" % (i, i % 3) for i in range(16))
 
 
@@ -223,7 +223,7 @@ def in_spec(suite):
             held = None
             if place == "data" and is_file_name(payload):
                 case.write(payload, TABLE)
-            if place == "checkpoint" or (place == "data" and is_file_name(payload)):
+            if place in ("checkpoint", "offload") or (place == "data" and is_file_name(payload)):
                 held = payload
             for text, value in ((in_string(payload), held), (b'"' + payload + b'"', None)):
                 file = case.write(b"spec.ech", spec(**{place: form.replace(b"@", text)}))
@@ -233,7 +233,8 @@ def in_spec(suite):
         suite.add(f"string in {place} {form.decode()}", name, test)
 
     forms = [("data", b"csv(@)"), ("data", b"mnist(@)"), ("data", b"npy(@)"), ("data", b"next_token(text(@))"),
-             ("data", b"cifar10(@)"), ("data", b"tokens(@)"), ("checkpoint", b"@"), ("IMPORT", b"import @")]
+             ("data", b"cifar10(@)"), ("data", b"tokens(@)"), ("checkpoint", b"@"),
+             ("offload", b"; offload optimizer to @"), ("IMPORT", b"import @")]
     for place, form in forms:
         for name, payload in PAYLOADS.items():
             strings(place, form, name, payload)

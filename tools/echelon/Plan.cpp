@@ -68,6 +68,13 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"weight_decay", lines},
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
+  if (const auto &offload = plan.offload)
+    made["offload"] = {{"to", offload->directory},
+                       {"bytes", offload->bytes},
+                       {"piece_bytes", offload->piece},
+                       {"resident_bytes", offload->resident()}};
+  else if (compilation.settings.offload)
+    made["offload"] = {{"to", "host"}, {"bytes", 0}, {"piece_bytes", 0}, {"resident_bytes", memory.optimizer}};
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)
@@ -95,6 +102,13 @@ std::string recomputeText(const RecomputeCost &recompute) {
   return sentence.empty() ? "" : frontend::printable(sentence) + "\n";
 }
 
+std::string offloadText(const Compilation &compilation, const ProgramCost &plan) {
+  return compilation.settings.offload && !plan.offload
+             ? "offload optimizer to host: this program computes in the host's memory, where the optimizer's state is: "
+               "nothing moves\n"
+             : "";
+}
+
 int plan(const PlanOptions &options) {
   Compilation compilation(options);
   std::vector<std::string> mathematics, ofClauses;
@@ -119,7 +133,7 @@ int plan(const PlanOptions &options) {
                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << made.text() << recomputeText(recompute) << decayText(decay)
+    std::cout << made.text() << offloadText(compilation, made) << recomputeText(recompute) << decayText(decay)
               << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);
   }

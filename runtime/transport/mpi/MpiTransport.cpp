@@ -120,8 +120,8 @@ MPI_Op MpiTransport::opOf(const CollectiveCall &call) const {
   return isMinimum ? MPI_MIN : MPI_MAX;
 }
 
-void *MpiTransport::allocate(size_t bytes) {
-  void *block = ownMemory.allocate(bytes);
+void *MpiTransport::allocateBefore(size_t bytes, size_t tail) {
+  void *block = ownMemory.allocate(bytes, tail);
   if (!block)
     die("cannot allocate " + std::to_string(bytes) + " bytes");
   return block;

@@ -21,7 +21,8 @@ public:
   const char *name() const override { return "mpi"; }
   int ranksHere() const override { return machine->ranks(); }
   bool isDirect() const override { return false; }
-  void *allocate(size_t bytes) override;
+  void *allocate(size_t bytes) override { return allocateBefore(bytes, 0); }
+  void *allocateBefore(size_t bytes, size_t tail) override;
   Group makeGroup(std::vector<int> ranks) override;
   using Transport::makeGroup;
 

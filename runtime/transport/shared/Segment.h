@@ -103,7 +103,13 @@ public:
   char *arena(int rank) { return base + arenaOffset + rank * arenaStride; }
   size_t arenaBytes() const { return arenaSize; }
   bool contains(const void *pointer) const {
-    return static_cast<const char *>(pointer) >= base && static_cast<const char *>(pointer) < base + mappedBytes;
+    const char *at = static_cast<const char *>(pointer);
+    return at >= base && at < base + mappedBytes && !(at >= ownBegin && at < ownEnd);
+  }
+  /// Of a rank that is a process: another mapping lies over a part of its arena, which is no part of the segment there.
+  void exclude(const void *begin, size_t bytes) {
+    ownBegin = static_cast<const char *>(begin);
+    ownEnd = ownBegin + bytes;
   }
 
 private:
@@ -111,6 +117,7 @@ private:
   size_t arenaSize, arenaStride;
   size_t statusOffset, channelOffset, ringOffset, arenaOffset, mappedBytes;
   char *base = nullptr;
+  const char *ownBegin = nullptr, *ownEnd = nullptr;
 };
 
 } // namespace echelon::runtime

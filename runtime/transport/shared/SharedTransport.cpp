@@ -31,14 +31,16 @@ SharedTransport::SharedTransport(Segment &segment, int rank, Kind kind, double d
   worldGroup = makeGroup(all);
 }
 
-void *SharedTransport::allocate(size_t bytes) {
+void *SharedTransport::allocateBefore(size_t bytes, size_t tail) {
   bytes = std::max<size_t>(64, (bytes + 63) / 64 * 64);
   if (arenaUsed + bytes <= segment.arenaBytes()) {
     void *block = segment.arena(ownRank) + arenaUsed;
     arenaUsed += bytes;
+    if (tail && kind == Kind::Processes)
+      segment.exclude(static_cast<char *>(block) + bytes - tail, tail);
     return block;
   }
-  void *block = ownMemory.allocate(bytes);
+  void *block = ownMemory.allocate(bytes, tail);
   if (!block)
     fail("cannot allocate " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
   return block;

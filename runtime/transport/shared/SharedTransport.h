@@ -17,7 +17,8 @@ public:
 
   const char *name() const override { return kind == Kind::Processes ? "shm" : "threads"; }
   bool isDirect() const override { return true; }
-  void *allocate(size_t bytes) override;
+  void *allocate(size_t bytes) override { return allocateBefore(bytes, 0); }
+  void *allocateBefore(size_t bytes, size_t tail) override;
   bool isReached(const void *memory) const override { return kind == Kind::Threads || segment.contains(memory); }
   Group makeGroup(std::vector<int> ranks) override;
   using Transport::makeGroup;

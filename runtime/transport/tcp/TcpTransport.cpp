@@ -56,8 +56,8 @@ TcpTransport::TcpTransport(const tcp::Member &member, tcp::Met met, double deadl
   worldGroup = makeGroup(all);
 }
 
-void *TcpTransport::allocate(size_t bytes) {
-  void *block = ownMemory.allocate(bytes);
+void *TcpTransport::allocateBefore(size_t bytes, size_t tail) {
+  void *block = ownMemory.allocate(bytes, tail);
   if (!block)
     fail("cannot allocate " + std::to_string(bytes) + " bytes: " + std::strerror(errno));
   return block;

@@ -23,7 +23,8 @@ public:
   int localRank() const override { return ownLocalRank; }
   std::string networkInterface() const override { return ownInterface; }
   bool isDirect() const override { return false; }
-  void *allocate(size_t bytes) override;
+  void *allocate(size_t bytes) override { return allocateBefore(bytes, 0); }
+  void *allocateBefore(size_t bytes, size_t tail) override;
   Group makeGroup(std::vector<int> ranks) override;
   using Transport::makeGroup;
 

@@ -521,3 +521,15 @@ rt.function @train {
   rt.at except 1 to 2 of 0 "pp" {
   }
 }
+
+// -----
+
+rt.function @sgd {
+^bb0(%w: !rt.buffer<[n=?], f32>, %n: index, %lr: f32):
+}
+rt.function @train {
+  %x = rt.alloc work : !rt.buffer<[a=2], f32>
+  %lr = rt.alloc work : !rt.buffer<[], f32>
+  // expected-error @+1 {{has an attribute rt.offloaded_rows that is not a list of operands that are buffers, on an rt.invoke}}
+  rt.invoke @sgd(%x, %lr) count 2 writes [0] {rt.offloaded_rows = array<i64: 2>} : !rt.buffer<[a=2], f32>, !rt.buffer<[], f32>
+}

@@ -103,6 +103,10 @@ rt.function @train.start {
   %lr = rt.number learning_rate : f64
   // CHECK: rt.invoke @sgd(%{{.*}}, %{{.*}}) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
   rt.invoke @sgd(%w, %lr) count 16 writes [0] : !rt.buffer<[batch=2, embed=8], f32>, f64
+  // CHECK: rt.invoke @sgd(%{{.*}}, %{{.*}}) count 16 writes [0] {rt.offloaded_rows = array<i64: 0>}
+  rt.invoke @sgd(%w, %lr) count 16 writes [0] {rt.offloaded_rows = array<i64: 0>} : !rt.buffer<[batch=2, embed=8], f32>, f64
+  // CHECK: rt.let_go %{{.*}} : <[batch=2, embed=8], f32>
+  rt.let_go %w : !rt.buffer<[batch=2, embed=8], f32>
   %b = rt.alloc work : !rt.buffer<[embed=8], f32>
   // CHECK: rt.together {
   // CHECK-NEXT: rt.invoke @sgd

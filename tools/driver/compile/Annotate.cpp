@@ -4,6 +4,7 @@
 #include "tools/driver/compile/WeightDecay.h"
 
 #include "ir/dist/Dist.h"
+#include "ir/dist/Offload.h"
 #include "ir/ech/Recompute.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/driver/compile/Mathematics.h"
@@ -128,6 +129,10 @@ void Compilation::annotateLayout(mlir::Builder &b) {
     (*module)->setAttr(dist::kBalance, b.getDictionaryAttr(balance));
   if (!rings.empty())
     (*module)->setAttr(dist::kRing, b.getStrArrayAttr(rings));
+  if (settings.offload && !settings.offload->directory.empty()) {
+    (*module)->setAttr(dist::kOffload, b.getStringAttr(settings.offload->directory));
+    places.push_back(b.getNamedAttr(dist::kOffload, location(settings.offload->range)));
+  }
   (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));
   (*module)->setAttr(dist::kAlgorithms, b.getArrayAttr(algorithms));
 }

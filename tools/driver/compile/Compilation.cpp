@@ -121,8 +121,10 @@ bool Compilation::resolveBlock() {
     settings.lossScale = {options.fixedLossScale, false};
   if (options.batch)
     settings.batch = options.batch;
-  if (options.keepsAll)
+  if (options.keepsAll) {
     settings.recompute = {};
+    settings.offload.reset();
+  }
   if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
     settings.sync->drawArrivals();
   if (isResolved && options.machine != Machine::Cpu)
@@ -133,6 +135,9 @@ bool Compilation::resolveBlock() {
 }
 
 void Compilation::checkAlgorithms() {
+  if (settings.offload)
+    settings.notBuilt.push_back({settings.offload->range, "offload on a GPU",
+                                 "leave it out; store optimizer over a mesh axis takes less memory"});
   for (const frontend::CollectiveSettings &c : settings.collectives) {
     const bool isSent = c.kind == "all_to_all"; // by sends and receives
     const bool isKnown = c.algorithm == "native" || c.algorithm == dist::kHierarchical ||
