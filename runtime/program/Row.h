@@ -7,8 +7,8 @@
 namespace echelon::runtime {
 
 /// Of each repeat how many of its `counts` iterations are at each place, where these have room for so many in all: they
-/// are dealt out in order. (2, 4) to places of (1, 3, 2): (1, 1, 0) and (0, 2, 2). None of a repeat of which all places
-/// have equally many.
+/// are dealt out in order. (2, 4) to places of (1, 3, 2): (1, 1, 0) and (0, 2, 2). None of a repeat that is alone,
+/// where all places have equally many.
 inline std::vector<std::vector<int64_t>> dealtOut(const std::vector<int64_t> &counts, std::vector<int64_t> room) {
   std::vector<std::vector<int64_t>> all;
   size_t place = 0;
@@ -22,7 +22,7 @@ inline std::vector<std::vector<int64_t>> dealtOut(const std::vector<int64_t> &co
       room[place] -= n;
       left -= n;
     }
-    if (std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size == sizes[0]; }))
+    if (counts.size() == 1 && std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size == sizes[0]; }))
       sizes.clear();
     all.push_back(std::move(sizes));
   }
