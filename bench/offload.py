@@ -3,10 +3,10 @@
 
     bench/offload.py [--width 2048] [--layers 2] [--batch 8] [--steps 8] [--repeat 3] [--folder DIR]
 
-A stack of feed-forward layers of width x 4 width under AdamW, on one rank and one core, with `offload optimizer to "DIR"`
-and without, in turns; DIR is a folder on the disk that is meant. A run's figure is the median of its log's step_time_s
-behind the first step. Prints the medians over the repeats, their ratio, the bytes that a step reads and writes, and the most
-memory that each process had.
+A stack of feed-forward layers of width x 4 width under AdamW, on one rank and one core, with `offload optimizer to
+"DIR"` and without, in turns; DIR is a folder on the disk that is meant. A run's figure is the median of its log's
+step_time_s behind the first step. Prints the medians over the repeats, their ratio, the bytes that a step reads and
+writes, and the most memory that each process had.
 """
 import argparse
 import json

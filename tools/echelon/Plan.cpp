@@ -69,7 +69,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
   if (const auto &offload = plan.offload)
-    made["offload"] = {{"to", offload->directory},
+    made["offload"] = {{"to", frontend::printable(offload->directory)},
                        {"bytes", offload->bytes},
                        {"piece_bytes", offload->piece},
                        {"resident_bytes", offload->resident()}};

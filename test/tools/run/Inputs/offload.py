@@ -1,6 +1,6 @@
-# offload.py FOLDER TRAIN[/RANKS]=TRANSPORT…: runs each train block of FOLDER/whole/spec.ech, and of FOLDER/away/spec.ech, whose
-# optimizer's state is offloaded, and compares their snapshots: byte for byte, but for the order in which a file has its
-# tensors; then goes on from the other's.
+# offload.py FOLDER TRAIN[/RANKS]=TRANSPORT…: runs each train block of FOLDER/whole/spec.ech, and of FOLDER/away/spec.ech,
+# whose optimizer's state is offloaded, and compares their snapshots: byte for byte, but for the order in which a file has
+# its tensors; then goes on from the other's.
 import json
 import os
 import shutil
@@ -32,8 +32,12 @@ def content(path):
         del manifest["checksum"], manifest["files"]  # which have checksums
         return manifest
     begin = 8 + int.from_bytes(data[:8], "little")
-    return {name: (tensor["dtype"], tensor["shape"], data[begin + tensor["data_offsets"][0]:begin + tensor["data_offsets"][1]])
-            for name, tensor in json.loads(data[8:begin]).items() if name != "__metadata__"}
+    tensors = json.loads(data[8:begin])
+    tensors.pop("__metadata__", None)
+    for tensor in tensors.values():
+        first, end = tensor.pop("data_offsets")
+        tensor["data"] = data[begin + first:begin + end]
+    return tensors
 
 
 def same(first, second):
