@@ -3,7 +3,8 @@
 
     bench/layouts.py [--samples 8] [--micro 8] [--steps 4] [--repeat 3]
 
-One rank on one core and the layouts on two take turns, each over the same micro batches; a run's figure is the median of
+One rank on one core and the layouts on two take turns, over the same samples a step: one rank and the stages in micro
+batches, the others at once. A run's figure is the median of
 its log's step_time_s. Prints medians over the repeats, one rank's by theirs and theirs by plain `split batch over dp`'s,
 what a rank keeps by the plan, and what a run had beyond its arenas. Goals: a pipeline at least 1.6 times one rank; ZeRO-3
 at most 1.15 of plain.

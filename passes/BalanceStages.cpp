@@ -124,6 +124,12 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
       const pipeline::StageCosts costs = costsOver(axes[m].list);
       if (costs.repeats.empty())
         continue;
+      if (costs.repeats.size() != axes[m].list.size()) {
+        emitError(cast<LocationAttr>(each.getValue()))
+            << "E0601: `as balanced` of a chain in which a repeat hands on nothing is not built yet; give the numbers, "
+               "as (…)";
+        return signalPassFailure();
+      }
       const auto first = cast<StringAttr>(axes[m].list[0]);
       axes[m].maps = listMaps(b.getContext(), pipeline::balanced(costs, axes[m].size, mesh.mapOf(m, first).chunks));
       SmallVector<int64_t> numbers;
@@ -153,8 +159,10 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
     llvm::erase_if(row, [](Loops loops) { return !loops.forward; });
     if (!row.empty())
       return costsOf(row, axes);
-    return any ? pipeline::StageCosts{{{static_cast<int64_t>(any.getCount()), flopsOf(any), 0}}, 0}
-               : pipeline::StageCosts();
+    if (!any)
+      return {};
+    const auto count = static_cast<int64_t>(any.getCount());
+    return pipeline::StageCosts{{{count, flopsOf(any) / std::max<int64_t>(1, count), 0}}, 0};
   }
 };
 } // namespace

@@ -354,7 +354,8 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
     if ((*stages)->hasBackward() && schedule == "zero_bubble") {
       splitWeights(pass, **stages, *rides);
       stages = Stages::of(pass, mesh);
-      rides = (*stages)->rides();
+      if (failed(stages) || failed(rides = (*stages)->rides()))
+        return failure();
     }
     Former(pass, **stages, schedule).run(*rides);
     return success();

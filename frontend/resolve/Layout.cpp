@@ -169,7 +169,7 @@ void TrainResolver::split(const SplitClause &c) {
     Arguments args(m.name.text, m.range, m.arguments,
                    chunks ? std::vector<std::string>{"chunks"} : std::vector<std::string>(), diagnostics);
     if (chunks && args.require("chunks"))
-      chunksOfStage = args.whole("chunks", atLeast(2)).value_or(1);
+      chunksOfStage = args.whole("chunks", {2, 1 << 20, false, false}).value_or(1);
     if (m.name.text == "padding")
       padding = &m;
     else if (m.name.text == "zigzag")

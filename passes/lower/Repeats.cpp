@@ -90,8 +90,10 @@ void fillPadding(Lowering &l, ech::RepeatOp op, Value stack, Destination place) 
   if (place.adds || !isReadAsWhole(stack, op.getAxis()))
     return;
   const int64_t least = *std::min_element(stages.map.sizes.begin(), stages.map.sizes.end());
-  l.fill(l.range(place.buffer, op.getAxis(), least, ownCount(l, op) - least, op.getLoc()), 0, op.getLoc());
+  if (least < ownCount(l, op))
+    l.fill(l.range(place.buffer, op.getAxis(), least, ownCount(l, op) - least, op.getLoc()), 0, op.getLoc());
 }
+
 /// Whether `start` alone lies in `first`, and was computed there.
 bool isOwnMemory(Lowering &l, ech::RepeatOp op, Value start, Value first) {
   Operation *producer = start.getDefiningOp();

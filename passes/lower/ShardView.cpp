@@ -107,6 +107,8 @@ void ShardView::interleaveUnequal(const Interleaving &how, Value inOrder, Value 
     l.fill(byParts, 0, loc);
   for (int64_t chunk = 0; chunk < how.size * map.chunks; ++chunk) {
     const int64_t size = map.sizes[chunk], place = chunk % how.size * map.chunks + chunk / how.size;
+    if (size == 0)
+      continue;
     Value from = l.range(inOrder, how.axis, map.before(chunk), size, loc);
     Value to = l.range(byParts, how.axis, place * map.largest(), size, loc);
     if (toParts)

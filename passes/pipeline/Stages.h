@@ -40,7 +40,7 @@ struct Ride {
 /// - what is divided over the mesh axis, or is a message over it, everywhere.
 class Stages {
 public:
-  /// Null where no repeat of the pass is divided.
+  /// Null where no repeat of the pass is divided. Fails where two along one axis are; the user has been told.
   static mlir::FailureOr<std::unique_ptr<Stages>> of(ech::RepeatOp pass, dist::MeshAttr mesh);
 
   int meshAxis() const { return stages; }

@@ -57,11 +57,12 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere) {
          gigabytes(parameters) + ", the largest " + name + " with " + gigabytes(largest) + ", the optimizer's state " +
          gigabytes(state - parameters) + ", gradients and activations " + gigabytes(work) + ", inputs " +
          gigabytes(double(program.inputBytes)) + "; take " +
-         (ofModel ? std::string("a smaller model, ") +
-                        (state > parameters ? "`store optimizer over` a mesh axis, `offload optimizer to` a directory, "
-                                            : "") +
-                        "or more machines"
-                  : "a smaller batch, micro batches, a smaller model, or more machines");
+         (ofModel
+              ? std::string("a smaller model, ") + (state > parameters ? "`store optimizer over` a mesh axis, " : "") +
+                    (state > parameters && !program.offload && !program.device ? "`offload optimizer to` a directory, "
+                                                                               : "") +
+                    "or more machines"
+              : "a smaller batch, micro batches, a smaller model, or more machines");
 }
 
 bool hasRoomForCopies(const Program &program, int ranksHere) {

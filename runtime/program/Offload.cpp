@@ -25,9 +25,12 @@ int openFileIn(const std::string &directory) {
     return file;
   std::string path = directory + "/.echelon-offload-XXXXXX";
   const int named = mkostemp(path.data(), O_CLOEXEC);
-  if (named >= 0)
-    unlink(path.c_str());
-  return named;
+  if (named < 0 || unlink(path.c_str()) == 0)
+    return named;
+  const int why = errno;
+  close(named);
+  errno = why;
+  return -1;
 }
 
 } // namespace

@@ -21,6 +21,7 @@ static void lookForRoom(const Program &program, const Options &options, int rank
   if (const std::string note = noteOfOffload(program.offload); !note.empty())
     prepared.notes.push_back(note);
   if (program.offload) {
+    prepared.hasRoomForCopies = false;
     if (!prepared.checkpointDirectory.empty())
       prepared.notes.push_back("offload: training waits until a snapshot is written");
     return;

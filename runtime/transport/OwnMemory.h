@@ -24,8 +24,12 @@ public:
     bytes = std::max<size_t>(64, bytes);
     void *block = mmap(nullptr, bytes, tail ? PROT_NONE : PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | (tail ? MAP_NORESERVE : 0), -1, 0);
-    if (block == MAP_FAILED || (tail && mprotect(block, bytes - tail, PROT_READ | PROT_WRITE) != 0))
+    if (block == MAP_FAILED)
       return nullptr;
+    if (tail && mprotect(block, bytes - tail, PROT_READ | PROT_WRITE) != 0) {
+      munmap(block, bytes);
+      return nullptr;
+    }
     if (bytes >= size_t(2) << 20)
       madvise(block, bytes, MADV_HUGEPAGE);
     blocks.push_back({block, bytes});

@@ -26,6 +26,7 @@ protected:
     folder = (fs::current_path() / ("offload-" + std::to_string(getpid()))).string(); // on a disk, as /tmp may not be
     fs::create_directories(folder);
     void *memory = mmap(nullptr, kFrom + kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
     arena = static_cast<std::byte *>(memory);
   }
   void TearDown() override {
