@@ -135,11 +135,13 @@ void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> 
   if (mesh.schedule.empty())
     mesh.schedule = "1f1b";
   for (const MeshAxisSettings::Entry *stage : stages)
-    if (stage->padded)
+    if (stage->padded) {
       diagnostics.error(Code::E0409, stage->range,
                         "stages of a pipeline need no padding, as they may have unequally many iterations; say as (…), "
                         "or as balanced, and leave 'with padding' out for " +
                             stage->axis);
+      return;
+    }
   if (stages.front()->zigzag)
     diagnostics.error(Code::E0318, stages.front()->range,
                       "each stage of a pipeline has iterations in a row; leave 'with zigzag' out for " +

@@ -241,38 +241,29 @@ void Walk::addRange(Value buffer, SmallVectorImpl<Range> &ranges) const {
     ranges.push_back(*range);
 }
 
-/// A position, or what follows from one and from the coordinates that tell ranks apart.
+/// A position, or a number of a table, by the coordinates that tell ranks apart and the chunk of a turn.
 std::optional<int64_t> Walk::numberOf(Value index) const {
-  if (auto position = positions.find(index); position != positions.end())
-    return position->second;
+  auto known = [&](Value position) -> std::optional<int64_t> {
+    auto found = positions.find(position);
+    return found == positions.end() ? std::nullopt : std::optional(found->second);
+  };
   auto offset = index.getDefiningOp<rt::OffsetOp>();
-  if (!offset)
-    return std::nullopt;
+  if (!offset || !offset.getTable())
+    return known(index);
   const SmallVector<int64_t> coordinates = parties.coordinates(party);
-  int64_t number = offset.getPlus(), place = 0;
-  for (auto [i, axis] : llvm::enumerate(offset.getMesh())) {
+  int64_t place = 0;
+  for (auto [axis, size] : llvm::zip(offset.getMesh(), *offset.getSizes())) {
     if (coordinates[axis] < 0)
       return std::nullopt;
-    if (offset.getTable())
-      place = place * (*offset.getSizes())[i] + coordinates[axis];
-    else
-      number += coordinates[axis] * offset.getFactors()[i];
+    place = place * size + coordinates[axis];
   }
-  if (offset.getTurn()) {
-    auto turn = positions.find(offset.getTurn());
-    if (turn == positions.end())
-      return std::nullopt;
-    (offset.getTable() ? place : number) += turn->second * static_cast<int64_t>(*offset.getPerChunk());
-  }
-  if (offset.getTable())
-    number += (*offset.getTable())[place];
-  if (offset.getPosition()) {
-    auto position = positions.find(offset.getPosition());
-    if (position == positions.end())
-      return std::nullopt;
-    number += position->second;
-  }
-  return number;
+  const std::optional<int64_t> turn = offset.getTurn() ? known(offset.getTurn()) : 0;
+  const std::optional<int64_t> position = offset.getPosition() ? known(offset.getPosition()) : 0;
+  if (!turn || !position)
+    return std::nullopt;
+  if (offset.getTurn())
+    place += *turn * static_cast<int64_t>(*offset.getPerChunk());
+  return offset.getPlus() + (*offset.getTable())[place] + *position;
 }
 
 /// Where a buffer lies at the positions of the moment; all of the memory that it is part of where that is not known;

@@ -155,8 +155,10 @@ int main(int argc, char **argv) {
     RandomSpec spec(seed, given.clauses);
     Proof proof;
     proof.folder = folder.str().str();
-    if (given.emulated)
+    if (given.emulated) {
       proof.machine = Machine::CudaHost;
+      spec.onGpu = true;
+    }
     proof.compiled = given.compiled && (seed - given.seed) % given.compiled == 0;
     static const char *transports[] = {"threads", "shm", "mpi"};
     if (proof.compiled || spec.clause("sync"))

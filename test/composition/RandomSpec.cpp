@@ -265,6 +265,7 @@ static std::string drawParts(Random &random, int64_t iterations, int64_t parts) 
 /// each other in one row. Where samples are a policy's or travel packed, it is a mesh axis that splits none.
 void RandomSpec::drawStages(Random &random) {
   const bool hasWorkers = clause("sync") || clause("compress");
+  const bool hasGroups = clause("recompute") && clause("recompute")->name == "recompute every"; // which divide parts
   struct Choice {
     MeshLine *line;
     std::string axis;
@@ -272,7 +273,6 @@ void RandomSpec::drawStages(Random &random) {
   };
   std::vector<Choice> choices;
   std::pair<std::string, int64_t> before; // the repeat before
-  const bool isEqual = hasWorkers || (clause("recompute") && clause("recompute")->name == "recompute every");
   std::istringstream lines(text());
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
@@ -285,7 +285,7 @@ void RandomSpec::drawStages(Random &random) {
         continue;
       if (size >= stages.size)
         choices.push_back({&stages, axis, size});
-      if (!isEqual && before.second && before.second + size >= stages.size)
+      if (!hasWorkers && !hasGroups && !onGpu && before.second && before.second + size >= stages.size)
         choices.push_back({&stages, before.first + " then " + axis, before.second + size});
     }
     before = {axis, size};
@@ -300,13 +300,15 @@ void RandomSpec::drawStages(Random &random) {
     way = " interleaved(2)";
     parts *= 2;
   }
-  if (isEqual && choice.iterations % parts != 0)
+  if (hasGroups && choice.iterations % parts != 0)
     return;
-  choice.line->list = {choice.axis + way + (isEqual ? "" : drawParts(random, choice.iterations, parts))};
+  choice.line->list = {choice.axis + way + (hasGroups ? "" : drawParts(random, choice.iterations, parts))};
 }
 
 /// Where a mesh axis splits queries and, behind them, keys of an attention, these may go round.
 void RandomSpec::drawRing(Random &random) {
+  if (onGpu)
+    return;
   const std::string model = text();
   for (MeshLine &line : mesh) {
     auto placeOf = [&](const std::string &axis) {
@@ -380,7 +382,7 @@ void RandomSpec::drawLayout(int attempt) {
   Random rings(seed * 0x9e3779b97f4a7c15u + 5151 + attempt); // beside what layouts are without
   drawRing(rings);
   Random files(seed * 0x9e3779b97f4a7c15u + 6161 + attempt);
-  offloads = below(files, 4) == 0 && keeps(optimizer);
+  offloads = below(files, 4) == 0 && keeps(optimizer) && !onGpu;
   batch = (ranks % 3 ? 8 : 12) * (ranks * microBatches > 8 ? 2 : 1) * (microBatches == 4 ? 2 : 1);
 }
 

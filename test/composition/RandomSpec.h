@@ -60,6 +60,7 @@ struct RandomSpec {
   int64_t batch = 8, microBatches = 1;
   std::vector<MeshLine> mesh;
   bool offloads = false; // what the optimizer keeps, to a file
+  bool onGpu = false;    // where there are no chains of repeats, rings and offloaded state
   int workerLines = 0;   // of the mesh, that `over` names; 0: it is not said
 
 private:
