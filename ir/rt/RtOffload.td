@@ -5,7 +5,7 @@
 include "ir/rt/RtOps.td"
 
 def Rt_LetGoOp : Rt_Op<"let_go"> {
-  let summary = "a buffer that lies in a file is not touched again for now: it leaves memory";
+  let summary = "a buffer that lies in a file has been used: it leaves memory";
   let arguments = (ins Rt_Buffer:$buffer);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
 }

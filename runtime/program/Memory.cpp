@@ -49,8 +49,7 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere) {
       name = stored.path;
     }
   }
-  const double away = double(program.offload.bytes - program.offload.resident);
-  const double state = double(program.stateBytes) - away, work = double(program.workBytes);
+  const double state = double(residentStateBytes(program)), work = double(program.workBytes);
   const bool ofModel = state + parameters > work; // gradients, in the work arena, are as large as parameters
   return "the plan takes " + gigabytes(each) + " a rank, " + gigabytes(needed) + " for the " +
          std::to_string(ranksHere) + " of this machine, which has " + gigabytes(has) + ": parameters " +

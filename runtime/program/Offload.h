@@ -35,8 +35,7 @@ public:
   bool holds(const void *memory) const { return memory >= begin && memory < end; }
   /// `row` of an update will soon be touched from here on: its reading is begun. Bytes past the end are none.
   void fetch(size_t row, const std::byte *from, int64_t bytes);
-  /// What of these bytes is offloaded is not touched again for now: it is written, and leaves memory once a piece has
-  /// come together.
+  /// What of these bytes is offloaded has been used: it is written, and leaves memory once a piece has come together.
   void letGo(const std::byte *from, int64_t bytes);
   /// Sets it to zero.
   void clear(std::byte *from, int64_t bytes);

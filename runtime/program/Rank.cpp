@@ -16,8 +16,11 @@ size_t arenaBytes(const Program &program) {
   return bytes;
 }
 
+size_t residentStateBytes(const Program &program) {
+  return size_t(program.stateBytes - program.offload.bytes + program.offload.resident);
+}
 size_t residentBytes(const Program &program) {
-  return arenaBytes(program) - size_t(program.offload.bytes - program.offload.resident);
+  return arenaBytes(program) - size_t(program.stateBytes) + residentStateBytes(program);
 }
 
 size_t copyBytes(const Program &program) {

@@ -22,8 +22,9 @@ namespace echelon::runtime {
 
 /// Bytes that the three arenas of a rank take together: what the launcher must be able to hand out.
 size_t arenaBytes(const Program &program);
-/// Of these, what is in memory: all but what is offloaded.
+/// Of these, and of the state among them, what is in memory: all but what is offloaded.
 size_t residentBytes(const Program &program);
+size_t residentStateBytes(const Program &program);
 /// Bytes of the copy of its state that a rank's snapshots are written from; 0 where the program writes none.
 size_t copyBytes(const Program &program);
 

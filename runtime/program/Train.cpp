@@ -532,8 +532,7 @@ void Trainer::tellUntil(int64_t step) {
 
 void Trainer::tellMemory() {
   const size_t copy = snapshots ? snapshots->bytes() : 0;
-  const double away = double(program.offload.bytes - program.offload.resident);
-  const double state = double(program.stateBytes) - away;
+  const auto state = double(residentStateBytes(program));
   const double arenas = state + double(program.inputBytes + program.workBytes) + double(copy);
   const double mine = double(residentBytesBeyond(rank));
   std::vector<double> all(size_t(rank.size()));
