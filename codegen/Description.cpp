@@ -72,7 +72,7 @@ private:
   void fingerprints();
   void sync(run::SyncOp policy);
   void choices();
-  std::string device();
+  void rows();
   void partialFunctions();
 
   ModuleOp module;
@@ -225,15 +225,15 @@ void Tables::choices() {
   }
 }
 
-/// Which opens a rank's device; it is told of the groups in which ranks send to their neighbours.
-std::string Tables::device() {
-  std::set<int64_t> rows;
+/// Of the groups, those whose ranks send to their neighbours.
+void Tables::rows() {
+  std::set<int64_t> found;
   module.walk([&](Operation *op) {
     if (isa<rt::SendOp, rt::ReceiveOp>(op))
-      rows.insert(op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt());
+      found.insert(op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt());
   });
-  auto text = [](int64_t group) { return std::to_string(group); };
-  return rows.empty() ? "device" : "device_in_rows<" + llvm::join(llvm::map_range(rows, text), ", ") + ">";
+  if (!found.empty())
+    field("rows", braced(llvm::to_vector(found), [](int64_t group) { return std::to_string(group); }));
 }
 
 /// What a message of a loss that is not finite names.
@@ -352,6 +352,7 @@ void Tables::print() {
     field("groups", braced(groups, [](Attribute group) {
             return braced(cast<DenseI64ArrayAttr>(group).asArrayRef(), [](int64_t m) { return std::to_string(m); });
           }));
+  rows();
   if (target.hasDevice())
     choices();
   if (auto scalars = module->getAttrOfType<ArrayAttr>(rt::kScalars))
@@ -404,7 +405,7 @@ void Tables::print() {
   }
   field("learningRate", "learning_rate");
   if (target.hasDevice())
-    field("device", device());
+    field("device", "device");
   if (profile)
     field("profiled", "profiled");
   os << "  return p;\n}\n";

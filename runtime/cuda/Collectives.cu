@@ -70,8 +70,8 @@ void Ticket::wait() {
   done = nullptr;
 }
 
-Collectives::Collectives(runtime::Rank &host, Stream compute, const std::vector<int> &rows)
-    : host(host), compute(compute), transport(deviceTransport(host, rows)),
+Collectives::Collectives(runtime::Rank &host, Stream compute)
+    : host(host), compute(compute), transport(deviceTransport(host)),
       watchdog(std::make_unique<Watchdog>(*transport, host.transport().deadline() * kDeadlines)) {}
 
 Collectives::~Collectives() {

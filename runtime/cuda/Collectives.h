@@ -58,8 +58,8 @@ template <size_t count> void wait(Ticket (&tickets)[count]) {
 /// The collectives of one rank.
 class Collectives {
 public:
-  /// Collective. `compute` is the rank's stream; `rows`: as the rank's.
-  Collectives(runtime::Rank &host, Stream compute, const std::vector<int> &rows);
+  /// Collective. `compute` is the rank's stream.
+  Collectives(runtime::Rank &host, Stream compute);
   ~Collectives();
   Collectives(const Collectives &) = delete;
 

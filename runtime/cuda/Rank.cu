@@ -39,11 +39,11 @@ void *Rank::allocate(size_t bytes) {
   return memory;
 }
 
-Rank::Rank(Host &host, const std::vector<int> &rows) : host(host), isReported(host.program().scalars.size()) {
+Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
   check(cudaSetDevice(chooseDevice(host)), "cudaSetDevice");
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   if (host.size() > 1)
-    ownCollectives = std::make_unique<Collectives>(host, stream, rows);
+    ownCollectives = std::make_unique<Collectives>(host, stream);
   const runtime::Program &program = host.program();
   const auto say = [&host](const std::string &line) {
     if (host.rank() == 0)

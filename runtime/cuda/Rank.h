@@ -40,8 +40,7 @@ struct RandomKey {
 
 class Rank : public runtime::Device {
 public:
-  /// `rows`: of Program::groups, those in which ranks send to the next one and to the one before.
-  explicit Rank(Host &host, const std::vector<int> &rows = {});
+  explicit Rank(Host &host);
   ~Rank() override;
   Rank(const Rank &) = delete;
 
@@ -138,10 +137,6 @@ private:
 
 /// The device of Program::device.
 std::unique_ptr<runtime::Device> device(Host &host);
-/// That of a program with rows of ranks.
-template <int... rows> std::unique_ptr<runtime::Device> device_in_rows(Host &host) {
-  return std::make_unique<Rank>(host, std::vector<int>{rows...});
-}
 inline Rank &rankOf(Host &host) { return static_cast<Rank &>(*host.device()); }
 
 /// Runs a function of the program, with what changes from step to step.

@@ -50,7 +50,7 @@ int chooseDevice(runtime::Rank &host) {
   return int(before % devices);
 }
 
-std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host, const std::vector<int> &rows) {
+std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host) {
   Place own;
   own.machine = runtime::machineNumber();
   own.process = getpid();
@@ -63,7 +63,7 @@ std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host, const std:
   for (const Place &place : all)
     isShared = !devices.insert(place.key()).second || isShared ||
                (kIsEmulated && place.process != all[0].process); // the emulated one knows threads alone
-  return isShared ? hostTransport(host) : ncclTransport(host, rows);
+  return isShared ? hostTransport(host) : ncclTransport(host);
 }
 
 } // namespace echelon::cuda

@@ -49,11 +49,11 @@ public:
 };
 
 /// NCCL where each rank of the run has a device of its own; else the host's transport. Collective, once a device is
-/// chosen. `rows`: of Program::groups, those in which ranks send to the next one and to the one before.
-std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host, const std::vector<int> &rows);
+/// chosen.
+std::unique_ptr<DeviceTransport> deviceTransport(runtime::Rank &host);
 
-/// Each of the two. `groups` of more than one rank get communicators, and in rows of ranks neighbours do.
-std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host, const std::vector<int> &rows);
+/// Each of the two. Groups of more than one rank get communicators, and in Program::rows neighbours do.
+std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host);
 std::unique_ptr<DeviceTransport> hostTransport(runtime::Rank &host);
 
 } // namespace echelon::cuda

@@ -75,7 +75,7 @@ void tune(const std::string &rows) { setenv("ECHELON_TUNER", rows.c_str(), 1); }
 
 class NcclTransport : public DeviceTransport {
 public:
-  NcclTransport(runtime::Rank &host, const std::vector<int> &rows);
+  explicit NcclTransport(runtime::Rank &host);
   ~NcclTransport() override;
 
   const char *name() const override { return "nccl"; }
@@ -98,8 +98,7 @@ private:
   double deadline;
 };
 
-NcclTransport::NcclTransport(runtime::Rank &host, const std::vector<int> &rows)
-    : host(host), deadline(host.transport().deadline()) {
+NcclTransport::NcclTransport(runtime::Rank &host) : host(host), deadline(host.transport().deadline()) {
   // Communicators are used at the same time, each in a stream of its own: NCCL is to start them in the order of calls,
   // which is the same on all ranks.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
@@ -129,7 +128,7 @@ NcclTransport::NcclTransport(runtime::Rank &host, const std::vector<int> &rows)
     split(communicators[group.id], *std::min_element(group.ranks.begin(), group.ranks.end()), group.index);
   }
   tune("");
-  for (const int row : rows)
+  for (const int row : host.program().rows)
     connect(host.group(row));
 }
 
@@ -270,8 +269,6 @@ void NcclTransport::abort() {
 
 } // namespace
 
-std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host, const std::vector<int> &rows) {
-  return std::make_unique<NcclTransport>(host, rows);
-}
+std::unique_ptr<DeviceTransport> ncclTransport(runtime::Rank &host) { return std::make_unique<NcclTransport>(host); }
 
 } // namespace echelon::cuda

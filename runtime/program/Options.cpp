@@ -88,9 +88,11 @@ const std::vector<OptionRow> &optionRows() {
          int port = 0;
          return readHostAndPort(v, host, port) ? "" : takes("HOST:PORT, as in node1:29500", v);
        }},
-      {"--deadline", "S", "seconds after which a rank that does not come is given up (10)",
+      {"--deadline", "S",
+       "seconds after which a rank that does not come is given up (10; 60 where ranks are stages of a pipeline)",
        [](Options &o, const char *v) -> std::string {
-         const bool good = read(v, o.deadlineSeconds) && o.deadlineSeconds > 0 && std::isfinite(o.deadlineSeconds);
+         double &seconds = o.deadlineSeconds.emplace();
+         const bool good = read(v, seconds) && seconds > 0 && std::isfinite(seconds);
          return good ? "" : takes("seconds above 0", v);
        }},
       {"--threads", "N", "threads of one rank's matrix products (1)",

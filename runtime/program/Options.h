@@ -4,6 +4,7 @@
 #include "runtime/program/Program.h"
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,8 +24,8 @@ struct Options {
   bool dumpState = false;       // and stored tensors after each step
   std::string evaluateFrom;     // evaluate this snapshot instead of training
   std::string transport = "shm";
-  std::string store; // HOST:PORT where the ranks of tcp meet
-  double deadlineSeconds = 10;
+  std::string store;                     // HOST:PORT where the ranks of tcp meet
+  std::optional<double> deadlineSeconds; // else 10, or 60 where the program takes turns
   int threads = 1;
   bool help = false, version = false, plan = false;
 };

@@ -200,7 +200,8 @@ struct Program {
   DataSpec data;
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; // arenas of one rank
   Offload offload;
-  std::vector<std::vector<int>> groups;  // each a list of mesh axes (indices): the ranks that differ in these only
+  std::vector<std::vector<int>> groups; // each a list of mesh axes (indices): the ranks that differ in these only
+  std::vector<int> rows; // of groups, those whose ranks send to the next one and the one before: stages of a pipeline
   std::vector<CollectiveChoice> choices; // of GPUs
   std::vector<Scalar> scalars;
   std::vector<RandomDraw> draws;
@@ -220,6 +221,8 @@ struct Program {
 
   /// Samples that one worker takes at a time; without a sync policy the batch.
   int64_t miniBatch() const { return batch / sync.workers; }
+  /// Whether ranks wait for what others compute: else all compute alike, and come to a message together.
+  bool takesTurns() const { return !rows.empty(); }
   /// Samples whose gradients make a step.
   int64_t samplesAStep() const { return sync ? sync.k * miniBatch() : batch; }
 

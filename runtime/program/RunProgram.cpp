@@ -85,7 +85,7 @@ int run_program(const Program &compiled, int argc, char **argv) {
   LaunchOptions launchOptions;
   launchOptions.transport = options.transport;
   launchOptions.ranks = meshSize(program.mesh);
-  launchOptions.deadlineSeconds = options.deadlineSeconds;
+  launchOptions.deadlineSeconds = options.deadlineSeconds.value_or(program.takesTurns() ? 60 : 10);
   launchOptions.store = options.store;
   launchOptions.identity = program.version + "\n" + program.name + "\n" + program.plan;
   launchOptions.sharedBytesPerRank = arenaBytes(program) + (prepared.hasRoomForCopies ? copyBytes(program) : 0);

@@ -46,6 +46,7 @@ public:
 
 private:
   void start();
+  void nameStep();
   void oneStep();
   bool applied(const Update &update);
   void finishStep(int64_t step, double began, double lr, const std::string &ofWorkers);
@@ -321,12 +322,19 @@ void Trainer::meet() {
   rank.setCourse(course);
 }
 
+/// What the transport tells of this rank.
+void Trainer::nameStep() {
+  rank.transport().setStep(done + 1);
+  if (program.takesTurns())
+    rank.transport().setComputes(false);
+}
+
 void Trainer::oneStep() {
   if (profile)
     profile->beginStep(done + 1);
   const double began = secondsNow();
   rank.beginTraining(done);
-  rank.transport().setStep(done + 1);
+  nameStep();
   const double lr = program.learningRate(done);
   const std::string ofWorkers = work(done, lr);
   finishStep(done, began, lr, ofWorkers);
@@ -336,14 +344,14 @@ void Trainer::oneStep() {
 /// The update of workers that arrive in real time; true: all meet after it.
 bool Trainer::applied(const Update &update) {
   rank.beginTraining(done);
-  rank.transport().setStep(done + 1);
+  nameStep();
   const double lr = program.learningRate(done);
   program.update(rank, lr);
   dump(update);
   const double began = updatedAt;
   updatedAt = secondsNow();
   finishStep(done, began, lr, textOf(update, done));
-  rank.transport().setStep(done + 1); // it goes on computing
+  nameStep(); // it goes on computing
   return endOfStep();
 }
 
@@ -446,7 +454,7 @@ bool Trainer::save(int64_t step) {
 /// `ofLast`: where parameters have averages, an evaluation of the parameters themselves.
 void Trainer::evaluate(size_t index, int64_t step, bool ofLast) {
   rank.transport().setPlace(Activity::Evaluate, "");
-  rank.transport().setComputes(true);
+  rank.transport().setComputes(!program.takesTurns() && evaluationSeconds > 0); // in the first one memory is new
   const double evaluationBegan = secondsNow();
   const Evaluation &evaluation = program.evaluations[index];
   const DataStream &stream = prepared.evaluationData[index] ? *prepared.evaluationData[index] : *prepared.data;

@@ -114,8 +114,8 @@ bool Suspicion::isHopeless(const RankStatus &own, double stepSeconds, const Rank
     return false;
   if (late.isStopped())
     return true;
-  return own.computes.load(std::memory_order_relaxed) && late.computes.load(std::memory_order_relaxed) &&
-         late.waitsFor.load(std::memory_order_relaxed) < 0 &&
+  return stepSeconds > 0 && own.computes.load(std::memory_order_relaxed) &&
+         late.computes.load(std::memory_order_relaxed) && late.waitsFor.load(std::memory_order_relaxed) < 0 &&
          now - processorThen > std::max(some - 0.5, 2 * ownProcessor);
 }
 

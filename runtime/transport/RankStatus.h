@@ -78,7 +78,8 @@ struct alignas(2 * kCacheLine) RankStatus {
 ///   - one whose process somebody has stopped;
 ///   - one that computes what all ranks compute alike, and since then has had more processor time than that takes: five
 ///     steps, and twice what the waiting rank needed itself. Processor time, since other work may have all cores for a
-///     while.
+///     while. Not in the first step, which touches memory for the first time: what a system needs for that is not
+///     alike.
 class Suspicion {
 public:
   /// Asked again and again during one wait of `own`, whose steps take stepSeconds, and which has waited that long so

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -675,6 +676,26 @@ TEST_F(Run, NotesOfRankZeroAreSaidOnce) {
   ASSERT_EQ(run(program, {"--steps", "1", "--transport", "threads"}), 0) << messages;
   EXPECT_NE(out.find("a note of rank 0\n"), std::string::npos) << out;
   EXPECT_EQ(out.find("a note of rank 1"), std::string::npos) << out;
+}
+
+/// A step to which rank 0 comes two seconds and a half later than the other one, having computed all the time.
+template <int late> void lateStep(Rank &rank, double lr) {
+  static int step = 0;
+  if (++step == late && rank.rank() == 0)
+    for (const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
+         std::chrono::steady_clock::now() < end;) {
+    }
+  linear::step(rank, lr);
+}
+
+// Ranks that compute alike may differ in the first step, stages of a pipeline in each.
+TEST_F(Run, RanksThatComputeLongAreWaitedFor) {
+  Program program = linear::program(folder, 2, 1);
+  program.step = lateStep<1>;
+  EXPECT_EQ(run(program, {"--steps", "4"}), 0) << messages;
+  program.rows = {0};
+  program.step = lateStep<3>;
+  EXPECT_EQ(run(program, {"--steps", "4"}), 0) << messages;
 }
 
 // Usage errors end with 2 and say what would be right; data errors with 4, before any rank starts.
