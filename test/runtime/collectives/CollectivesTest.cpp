@@ -15,13 +15,14 @@ struct Case {
 };
 class Collectives : public testing::TestWithParam<Case> {};
 
-// Each collective with each algorithm, type and count gives what a sequential computation gives.
+// Each collective with each algorithm, type and count gives what a sequential computation gives; long messages on three
+// ranks, where they are copied from place to place and where they go through sockets.
 TEST_P(Collectives, EqualTheSequentialResult) {
   onRanks(GetParam().transport, GetParam().ranks, [&](Transport &t) {
     checkGroup(t, t.world(), algorithmsOf(t), GetParam().isShared,
-               GetParam().ranks == 3  ? Extent::Large
-               : GetParam().ranks < 5 ? Extent::All
-                                      : Extent::Some);
+               GetParam().ranks == 3 && (GetParam().isShared || GetParam().transport == "tcp") ? Extent::Large
+               : GetParam().ranks < 5                                                          ? Extent::All
+                                                                                               : Extent::Some);
   });
 }
 
