@@ -120,6 +120,7 @@ static void addWorkers(Stored &stored, Program &program) {
     name += "s";
   stored.axes.insert(stored.axes.begin(), name);
   stored.layout.axes.insert(stored.layout.axes.begin(), {name, sync.workers, sync.meshAxes});
+  ++stored.layout.aboveFlat;
   stored.isOfWorkers = true;
 }
 
