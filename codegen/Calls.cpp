@@ -136,6 +136,15 @@ void spell(rt::LetGoOp op, Printer &printer) {
   printer.call(op, "let_go", {"r", printer.name(op.getBuffer()), printer.size(rt::buffer(op.getBuffer()).getAxes())});
 }
 
+/// To and from a buffer of the device, of the same elements.
+void spellStaging(Operation *op, Printer &printer) {
+  Value to = op->getOperand(0), from = op->getOperand(1);
+  printer.call(op, op->getName().stripDialect(),
+               {"r", printer.name(to), printer.name(from), printer.size(rt::buffer(to).getAxes())});
+}
+void spell(rt::FetchOp op, Printer &printer) { spellStaging(op, printer); }
+void spell(rt::WriteBackOp op, Printer &printer) { spellStaging(op, printer); }
+
 void spell(rt::TicketsOp op, Printer &printer) { printer.tickets(op.getTickets(), op.getCount()); }
 void spell(rt::WaitOp op, Printer &printer) {
   printer.call(op, "wait",
@@ -227,7 +236,8 @@ void codegen::spell(rt::StagesOp op, Printer &printer, function_ref<void(Block &
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<rt::CollectiveOp, rt::RingAttentionOp, rt::RingAttentionGradOp, rt::SendOp, rt::ReceiveOp, rt::AtOp,
-            rt::LetGoOp, rt::TicketsOp, rt::WaitOp>([&](auto typed) { ::spell(typed, printer); })
+            rt::FetchOp, rt::LetGoOp, rt::TicketsOp, rt::WaitOp, rt::WriteBackOp>(
+          [&](auto typed) { ::spell(typed, printer); })
       .Case<rt::InvokeOp>([&](auto call) { printer.target().invoke(call, printer); })
       .Case<rt::ReportOp>([&](auto report) { printer.target().report(report, printer); })
       .Case<rt::ProgressOp>([&](auto progress) { printer.target().progress(progress, printer); })

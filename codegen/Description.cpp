@@ -343,7 +343,8 @@ void Tables::print() {
   const ProgramCost cost = programCost(module, static_cast<bool>(checkpoint));
   if (const auto &offload = cost.offload)
     field("offload", "{" + quoted(offload->directory) + ", " + Twine(offload->from) + ", " + Twine(offload->bytes) +
-                         ", " + Twine(offload->resident()) + "}");
+                         ", " + Twine(offload->ofHost()) + (offload->isOfGpu ? ", " + Twine(offload->piece) : Twine()) +
+                         "}");
   stored();
   inputs();
   if (auto data = run::only<run::DataOp>(module))

@@ -36,7 +36,8 @@ constexpr llvm::StringLiteral kReserved[] = {
     "local_moments combine_moments conv conv_grad_data conv_grad_weights maxpool avgpool maxpool_grad avgpool_grad "
     "attention attention_grad ring_attention ring_attention_grad orthogonalize",
     // of programs for GPUs
-    "round gpu range launch launch_each cover cover_blocks cover_columns out inout inputs now health numbers device "
+    "round gpu range launch launch_each launch_in_pieces fetch write_back cover cover_blocks cover_columns out inout "
+    "inputs now health numbers device "
     "run "
     "parts wide_parts threadIdx blockIdx blockDim Numbers Health Host Tensors tensors UNROLL",
     // its structs and what it calls them

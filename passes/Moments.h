@@ -9,6 +9,11 @@ namespace echelon {
 /// all others.
 std::pair<llvm::StringRef, llvm::StringRef> momentOf(ech::VariableOp variable);
 
+/// What an optimizer keeps of a parameter, or an average of it: what `offload optimizer` moves.
+inline bool isMoment(ech::VariableOp variable) {
+  return variable.getKind() == ech::VariableKind::Optimizer || variable.getKind() == ech::VariableKind::Average;
+}
+
 /// Whether workers that train by themselves share a variable, and do not have one each.
 bool isSharedByWorkers(ech::VariableOp variable);
 

@@ -27,11 +27,11 @@ bool takesRows(rt::InvokeOp call, rt::AllocOp of) {
   return hasSuch;
 }
 
-void piece(rt::AllocOp alloc) {
+void piece(rt::AllocOp alloc, bool isStaged) {
   Operation *last = nullptr; // that has the whole in memory
   rt::forEachUser(alloc.getBuffer(), [&](Operation *user) {
     auto call = dyn_cast<rt::InvokeOp>(user);
-    if (call && takesRows(call, alloc))
+    if ((call && takesRows(call, alloc)) || isa<rt::FetchOp, rt::WriteBackOp>(user))
       return;
     Operation *at = alloc->getBlock()->findAncestorOpInBlock(*user);
     if (!last || last->isBeforeInBlock(at))
@@ -39,6 +39,8 @@ void piece(rt::AllocOp alloc) {
   });
   if (!last)
     return;
+  if (isStaged)
+    llvm::report_fatal_error("an operation of a GPU touches what is offloaded where it lies");
   OpBuilder b(alloc.getContext());
   b.setInsertionPointAfter(last);
   copyPhase(last, rt::LetGoOp::create(b, last->getLoc(), alloc.getBuffer()));
@@ -49,12 +51,14 @@ void echelon::pieceUpdates(ModuleOp module) {
   auto offloaded = module->getAttrOfType<DenseI64ArrayAttr>(rt::kOffloaded);
   if (!offloaded)
     return;
+  const bool isStaged = module->hasAttr(rt::kStaged); // a device has none of it else
   SmallVector<rt::AllocOp> buffers;
   for (auto step : module.getOps<rt::FunctionOp>())
     step.walk([&](rt::AllocOp alloc) {
       if (alloc.getArena() == rt::Arena::State && static_cast<int64_t>(*alloc.getOffset()) >= offloaded[0] &&
-          rt::buffer(alloc).bytes() >= kPage)
+          (isStaged || rt::buffer(alloc).bytes() >= kPage))
         buffers.push_back(alloc);
     });
-  llvm::for_each(buffers, piece);
+  for (rt::AllocOp alloc : buffers)
+    piece(alloc, isStaged);
 }

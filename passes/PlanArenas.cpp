@@ -5,7 +5,8 @@
 //
 //    state arena   | wq | wk | … | seen | m.wq | m.wk | … | v.wq | v.wk | … |
 //
-//    Where the optimizer's state is offloaded, moments are the arena's end, which has pages of its own.
+//    Where the optimizer's state is offloaded, moments are the arena's end, which has pages of its own; what a GPU
+//    has of it whole lies in a work buffer (cuda/StageOffloaded.h).
 //
 // 2. A work buffer lives from the first operation that touches it to the last, in the order of execution; a use inside
 //    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its
@@ -20,6 +21,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Moments.h"
 #include "passes/Passes.h"
+#include "passes/cuda/StageOffloaded.h"
 #include "runtime/program/OffloadPiece.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -189,7 +191,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
   static SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
     auto policy = run::only<run::SyncOp>(module);
     const bool isLocal = policy && policy.isLocal();
-    const bool offloads = !rt::offloadDirectory(module).empty();
+    const bool offloads = module->hasAttr(dist::kOffload);
     SmallVector<ech::VariableOp> order, copies, states, shared;
     llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
     for (auto variable : module.getOps<ech::VariableOp>()) {
@@ -218,17 +220,12 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     return order;
   }
 
-  /// What an optimizer keeps of a parameter, or an average of it.
-  static bool isMoment(ech::VariableOp variable) {
-    return variable.getKind() == ech::VariableKind::Optimizer || variable.getKind() == ech::VariableKind::Average;
-  }
-
   /// Every stored tensor has a place, read or not; where that ends.
   FailureOr<int64_t> placeState(const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
     ModuleOp module = getOperation();
     Builder builder(&getContext());
     dist::MeshAttr mesh = dist::meshOf(module);
-    const bool offloads = !rt::offloadDirectory(module).empty();
+    const bool offloads = module->hasAttr(dist::kOffload);
     int64_t state = 0, offloaded = -1;
     for (ech::VariableOp variable : inOrder(module)) {
       auto type = cast<ech::Tensor>(variable.getType());
@@ -258,6 +255,8 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     Builder builder(&getContext());
+    if (module->hasAttr(rt::kStaged))
+      stageOffloaded(module);
     // Workers that arrive in real time update in the midst of a step.
     auto policy = run::only<run::SyncOp>(module);
     int64_t work = 0, ofStep = 0;

@@ -2,6 +2,7 @@
 #include "codegen/Text.h"
 #include "codegen/cuda/Kernels.h"
 #include "codegen/cuda/Positions.h"
+#include "ir/rt/Offload.h"
 #include "ir/rt/Together.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -157,8 +158,10 @@ void cuda::printUpdate(ArrayRef<rt::InvokeOp> calls, const Cuda &cuda, Printer &
     tensor.push_back(length);
   }
   const SmallVector<std::string> after = argumentsOf(kernel, givenTo(kernel, first), cuda, printer);
+  const bool isInPieces = llvm::any_of(calls, [](rt::InvokeOp call) { return call->hasAttr(rt::kOffloadedRows); });
   printer.from(sources, [&] {
-    printCall("launch_each", {quoted(kernel.getName()), kernel.getName().str(), "r"}, tensors, after, printer);
+    printCall(isInPieces ? "launch_in_pieces" : "launch_each", {quoted(kernel.getName()), kernel.getName().str(), "r"},
+              tensors, after, printer);
   });
 }
 

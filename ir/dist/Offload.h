@@ -1,10 +1,11 @@
-// Of a layout: `offload optimizer to "DIR"`.
+// Of a layout: `offload optimizer to "DIR"`, and `to host` of a GPU.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 
 namespace echelon::dist {
 
-/// On the module: the directory in which files hold what the optimizer keeps. In dist.lines its place has this key, too.
+/// On the module: where what the optimizer keeps lies: the directory of files; empty: in the memory of the host, from a
+/// device. In dist.lines its place has this key, too.
 inline constexpr llvm::StringLiteral kOffload = "dist.offload";
 
 } // namespace echelon::dist

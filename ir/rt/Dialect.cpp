@@ -63,7 +63,7 @@ void RtDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/rt/RtOps.cpp.inc"
       >();
-  addOperations<TogetherOp, LetGoOp>();
+  addOperations<TogetherOp, LetGoOp, FetchOp, WriteBackOp>();
 }
 
 //===- buffers ---------------------------------------------------------------------------------------------------===//
@@ -453,6 +453,8 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   if (name == kOffloaded)
     return check(isa<ModuleOp>(op) && isa<DenseI64ArrayAttr>(value) && cast<DenseI64ArrayAttr>(value).size() == 2,
                  "[first byte, bytes], on the module");
+  if (name == kStaged)
+    return check(isa<ModuleOp>(op) && isa<UnitAttr>(value), "a mark, on the module");
   if (name == kOffloadedRows)
     return check(isa<InvokeOp>(op) && isa<DenseI64ArrayAttr>(value) &&
                      llvm::all_of(cast<DenseI64ArrayAttr>(value).asArrayRef(),

@@ -10,4 +10,16 @@ def Rt_LetGoOp : Rt_Op<"let_go"> {
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
 }
 
+def Rt_FetchOp : Rt_Kernel<"fetch"> {
+  let summary = "of a GPU: a buffer of the host is copied to the device whole";
+  let arguments = (ins Out<"there">:$there, In<"here">:$here);
+  let assemblyFormat = "$there `,` $here attr-dict `:` type($there) `,` type($here)";
+}
+
+def Rt_WriteBackOp : Rt_Kernel<"write_back"> {
+  let summary = "of a GPU: what was fetched is copied back to the host";
+  let arguments = (ins Out<"here">:$here, In<"there">:$there);
+  let assemblyFormat = "$here `,` $there attr-dict `:` type($here) `,` type($there)";
+}
+
 #endif

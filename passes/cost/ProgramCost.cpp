@@ -1,5 +1,6 @@
 // Tables of communication and memory.
 #include "passes/cost/ProgramCost.h"
+#include "ir/dist/Offload.h"
 #include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
 #include "ir/rt/Offload.h"
@@ -81,11 +82,13 @@ static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messa
 /// A piece of a rule's rows is of one size; what other operations touch is in memory whole, and what is let go in one
 /// place together.
 static std::optional<OffloadCost> offloadOf(ModuleOp module) {
-  const StringRef directory = rt::offloadDirectory(module);
+  auto directory = module->getAttrOfType<StringAttr>(dist::kOffload);
   auto place = module->getAttrOfType<DenseI64ArrayAttr>(rt::kOffloaded);
-  if (directory.empty() || !place)
+  if (!directory || !place)
     return std::nullopt;
-  OffloadCost cost{directory.str(), place[0], place[1], runtime::kPieceBytes};
+  OffloadCost cost{directory.str(), place[0], place[1], runtime::kPieceBytes, module->hasAttr(rt::kStaged)};
+  if (cost.isOfGpu)
+    cost.piece = std::min<int64_t>(cost.piece, llvm::alignTo(cost.bytes / 2, runtime::kOffloadAlignment));
   module.walk([&](rt::LetGoOp first) {
     int64_t bytes = 0;
     for (auto op = first; op; op = dyn_cast_or_null<rt::LetGoOp>(op->getNextNode()))
@@ -105,7 +108,8 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.inputBytes = number(rt::kInputBytes);
   cost.workBytes = number(rt::kWorkBytes);
   cost.offload = offloadOf(module);
-  cost.copyBytes = saves && !cost.offload ? cost.stateBytes : 0;
+  const bool isInFile = cost.offload && !cost.offload->directory.empty();
+  cost.copyBytes = saves && !isInFile ? cost.stateBytes : 0;
   dist::MeshAttr mesh = dist::meshOf(module);
   int64_t handedIn = 0; // gradients that live from the step to the update
   cost.memory.optimizer = cost.offload ? cost.offload->resident() : 0;
@@ -174,6 +178,19 @@ static void print(const std::vector<MessageCost> &messages, llvm::raw_ostream &o
     os << llvm::format("  in all %lld messages, %lld bytes\n", count, bytes);
 }
 
+std::string OffloadCost::text() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  auto megabytes = [](int64_t bytes) { return llvm::format("%.3f MB", static_cast<double>(bytes) / 1e6); };
+  os << "  of the optimizer, " << megabytes(bytes) << " are offloaded to "
+     << (directory.empty() ? "the host's memory" : '"' + runtime::printable(directory) + '"')
+     << ", of which two pieces of " << megabytes(piece) << " are " << (isOfGpu ? "on the device" : "in memory");
+  if (isOfGpu)
+    os << "; the host has " << megabytes(ofHost()) << " of memory for them";
+  os << "\n";
+  return text;
+}
+
 std::string ProgramCost::text() const {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -189,9 +206,7 @@ std::string ProgramCost::text() const {
     os << llvm::format("  of the buffers, %.3f MB are a copy of params and optimizer, to write snapshots from\n",
                        static_cast<double>(copyBytes) / 1e6);
   if (offload)
-    os << llvm::format("  of the optimizer, %.3f MB are offloaded to ", static_cast<double>(offload->bytes) / 1e6)
-       << '"' << runtime::printable(offload->directory) << '"'
-       << llvm::format(", of which two pieces of %.3f MB are in memory\n", static_cast<double>(offload->piece) / 1e6);
+    os << offload->text();
   os << "communication per step\n";
   print(messages, os);
   if (!meetingMessages.empty()) {

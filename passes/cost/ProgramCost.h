@@ -23,15 +23,19 @@ struct MemoryCost {
   int64_t params = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;
 };
 
-/// Of the optimizer's state, what lies in a file.
+/// Of the optimizer's state, what is offloaded.
 struct OffloadCost {
-  std::string directory;
-  int64_t from = 0;  ///< in the state arena
-  int64_t bytes = 0; ///< of one rank
-  int64_t piece = 0; ///< of these, as much as an update works on at a time
+  std::string directory; ///< of files; empty: it lies in the memory of a GPU's host
+  int64_t from = 0;      ///< in the state arena
+  int64_t bytes = 0;     ///< of one rank
+  int64_t piece = 0;     ///< of these, as much as an update works on at a time
+  bool isOfGpu = false;  ///< which has two pieces apart from its arenas
 
-  /// Of these, what is in memory: a piece that is computed, and one that is written.
-  int64_t resident() const { return std::min(bytes, 2 * piece); }
+  /// Of these, what is in the memory of whatever computes: a piece that is computed, and one that is written, or comes.
+  int64_t resident() const { return isOfGpu ? 2 * piece : std::min(bytes, 2 * piece); }
+  /// And what is in the host's: beside pages of the file two pieces to copy from and to.
+  int64_t ofHost() const { return !isOfGpu ? resident() : directory.empty() ? bytes : 2 * resident(); }
+  std::string text() const; ///< a line for people
 };
 
 struct ProgramCost {
@@ -48,7 +52,7 @@ struct ProgramCost {
 
 /// From a module whose arenas are planned. Gradients are the work buffers that hold a parameter's derivative until the
 /// update; activations the rest of the work arena at its fullest; buffers the inputs, what state is no parameter, and,
-/// where the program `saves` snapshots, the copy of the state; where state is offloaded, there is none.
+/// where the program `saves` snapshots, the copy of the state; where state lies in a file, there is none.
 ProgramCost programCost(mlir::ModuleOp module, bool saves = false);
 
 } // namespace echelon

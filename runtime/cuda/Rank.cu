@@ -1,4 +1,5 @@
 #include "runtime/cuda/Check.h"
+#include "runtime/cuda/Offload.h"
 #include "runtime/cuda/Rank.h"
 #include "runtime/launch/Fail.h"
 
@@ -50,7 +51,10 @@ Rank::Rank(Host &host) : host(host), isReported(host.program().scalars.size()) {
       runtime::complain(line);
   };
   ownDnn = std::make_unique<DnnChoice>(openDnnForDevice, say, !program.profiled.empty());
-  stateArena = static_cast<std::byte *>(allocate(size_t(program.stateBytes)));
+  stateBytes = program.offload ? program.offload.from : program.stateBytes;
+  if (program.offload)
+    ownPieces = std::make_unique<OffloadedPieces>(host, stream);
+  stateArena = static_cast<std::byte *>(allocate(size_t(stateBytes)));
   inputArena = static_cast<std::byte *>(allocate(size_t(program.inputBytes)));
   workArena = static_cast<std::byte *>(allocate(size_t(program.workBytes)));
   arriving = static_cast<std::byte *>(allocate(size_t(program.inputBytes)));
@@ -82,6 +86,7 @@ Rank::~Rank() {
       cudaGraphExecDestroy(graph.launches);
   ownCollectives.reset();
   ownDnn.reset(); // while its stream is there
+  ownPieces.reset();
   for (void *memory : allocations)
     cudaFree(memory);
   for (void *memory : pinnedOfOthers)
@@ -103,16 +108,24 @@ void *Rank::scratchBytes(size_t bytes) {
   return scratchMemory = allocate(bytes); // the smaller one stays until the end: there are few
 }
 
+/// Of these bytes of the state, how many are on the device: those before what is offloaded.
+size_t Rank::onDevice(int64_t offset, size_t bytes) const {
+  return size_t(std::clamp<int64_t>(stateBytes - offset, 0, int64_t(bytes)));
+}
 void Rank::readState(int64_t offset, void *to, size_t bytes) {
-  check(cudaMemcpyAsync(to, stateArena + offset, bytes, cudaMemcpyDeviceToHost, stream), "state");
+  const size_t there = onDevice(offset, bytes);
+  check(cudaMemcpyAsync(to, stateArena + offset, there, cudaMemcpyDeviceToHost, stream), "state");
   check(cudaStreamSynchronize(stream), "state");
+  std::memcpy(static_cast<std::byte *>(to) + there, host.state<std::byte>(offset) + there, bytes - there);
 }
 void Rank::writeState(int64_t offset, const void *from, size_t bytes) {
-  check(cudaMemcpyAsync(stateArena + offset, from, bytes, cudaMemcpyHostToDevice, stream), "state");
+  const size_t there = onDevice(offset, bytes);
+  check(cudaMemcpyAsync(stateArena + offset, from, there, cudaMemcpyHostToDevice, stream), "state");
   check(cudaStreamSynchronize(stream), "state");
+  std::memcpy(host.state<std::byte>(offset) + there, static_cast<const std::byte *>(from) + there, bytes - there);
 }
-void Rank::takeState() { writeState(0, host.state<std::byte>(0), size_t(host.program().stateBytes)); }
-void Rank::showState() { readState(0, host.state<std::byte>(0), size_t(host.program().stateBytes)); }
+void Rank::takeState() { writeState(0, host.state<std::byte>(0), size_t(stateBytes)); }
+void Rank::showState() { readState(0, host.state<std::byte>(0), size_t(stateBytes)); }
 
 /// Pages that another rank of this process has pinned already stay as they are: copies are slower then, and no less
 /// right.
@@ -221,12 +234,21 @@ bool Rank::mayBeCaptured() const {
          (!asked || std::string_view(asked) != "0");
 }
 
+/// All of a function, into the streams or what they capture.
+void Rank::launchAll(void (*function)(Rank &)) {
+  if (ownPieces)
+    ownPieces->begin();
+  function(*this);
+  if (ownPieces)
+    ownPieces->end();
+}
+
 void Rank::capture(Graph &graph, void (*function)(Rank &)) {
   if (ownCollectives)
     ownCollectives->beginCapture();
   cudaGraph_t captured = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-  function(*this);
+  launchAll(function);
   check(cudaStreamEndCapture(stream, &captured), "capture");
   check(cudaGraphInstantiate(&graph.launches, captured, 0), "capture");
   check(cudaGraphDestroy(captured), "capture");
@@ -240,11 +262,11 @@ void Rank::call(void (*function)(Rank &)) {
   if (laps && host.counted())
     laps->begin(reinterpret_cast<const void *>(function));
   if (!mayBeCaptured())
-    return function(*this);
+    return launchAll(function);
   const auto [found, isNew] = graphs.try_emplace(function);
   Graph &graph = found->second;
   if (isNew)
-    return function(*this);
+    return launchAll(function);
   if (!graph.launches)
     capture(graph, function);
   isReported = graph.isReported;

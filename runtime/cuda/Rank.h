@@ -38,6 +38,8 @@ struct RandomKey {
   uint64_t seed, path;
 };
 
+class OffloadedPieces;
+
 class Rank : public runtime::Device {
 public:
   explicit Rank(Host &host);
@@ -56,8 +58,13 @@ public:
   int64_t validSamples() const { return host.validSamples(); }
   int64_t batchOffset() const { return host.batchOffset(); }
 
-  /// Byte offsets into the three arenas, on the device.
-  template <typename T> T *state(int64_t offset) { return reinterpret_cast<T *>(stateArena + offset); }
+  /// Of a program whose optimizer's state is offloaded.
+  OffloadedPieces &pieces() { return *ownPieces; }
+
+  /// Byte offsets into the three arenas, on the device; of what is offloaded, where it is on the host.
+  template <typename T> T *state(int64_t offset) {
+    return ownPieces && offset >= stateBytes ? host.state<T>(offset) : reinterpret_cast<T *>(stateArena + offset);
+  }
   template <typename T> T *input(int64_t offset) { return reinterpret_cast<T *>(inputArena + offset); }
   template <typename T> T *work(int64_t offset) { return reinterpret_cast<T *>(workArena + offset); }
   /// Memory for one call to work in; on the stream, since calls come one after the other. It grows in the first step.
@@ -102,6 +109,8 @@ private:
   };
   bool mayBeCaptured() const;
   void capture(Graph &graph, void (*function)(Rank &));
+  void launchAll(void (*function)(Rank &));
+  size_t onDevice(int64_t offset, size_t bytes) const;
   void takeInputs();
   void trace(runtime::Trace &trace);
   void *scratchBytes(size_t bytes);
@@ -112,6 +121,8 @@ private:
   Blas blas;
   std::unique_ptr<DnnChoice> ownDnn;
   std::unique_ptr<Collectives> ownCollectives;
+  std::unique_ptr<OffloadedPieces> ownPieces; // null where no state is offloaded
+  int64_t stateBytes;                         // on the device
   std::vector<void *> allocations;
   std::vector<void *> pinnedOfOthers;
   std::byte *stateArena, *inputArena, *workArena, *numbersOnDevice;

@@ -6,6 +6,7 @@
 #include "runtime/cuda/CrossEntropy.h"
 #include "runtime/cuda/Device.h"
 #include "runtime/cuda/Normalize.h"
+#include "runtime/cuda/Offload.h"
 #include "runtime/cuda/Orthogonalize.h"
 #include "runtime/cuda/Pack.h"
 #include "runtime/cuda/Pool.h"

@@ -78,14 +78,15 @@ private:
 };
 
 /// Tables of at most kMost of these tensors each, in their order; empty ones are left out.
-template <int k, typename... T> std::vector<Tensors<k, T...>> tables(std::initializer_list<Tensor<T...>> all) {
+template <int k, typename... T>
+std::vector<Tensors<k, T...>> tables(const Tensor<T...> *begin, const Tensor<T...> *end) {
   std::vector<Tensors<k, T...>> tables;
-  for (const Tensor<T...> &tensor : all) {
-    if (tensor.n == 0)
+  for (const Tensor<T...> *tensor = begin; tensor != end; ++tensor) {
+    if (tensor->n == 0)
       continue;
     if (tables.empty() || tables.back().isFull())
       tables.emplace_back();
-    tables.back().add(tensor);
+    tables.back().add(*tensor);
   }
   return tables;
 }
@@ -93,10 +94,15 @@ template <int k, typename... T> std::vector<Tensors<k, T...>> tables(std::initia
 /// A launch for all tensors, or a few where they do not fit into one table. The kernel does not care which are
 /// together.
 template <int k, typename... T, typename... P, typename... A>
+void launch_each(const char *what, void (*kernel)(Tensors<k, T...>, P...), Stream stream, const Tensor<T...> *begin,
+                 const Tensor<T...> *end, A... args) {
+  for (const Tensors<k, T...> &table : tables<k, T...>(begin, end))
+    launch(what, kernel, cover_blocks(table.blocks()), stream, table, args...);
+}
+template <int k, typename... T, typename... P, typename... A>
 void launch_each(const char *what, void (*kernel)(Tensors<k, T...>, P...), Stream stream,
                  std::initializer_list<Tensor<T...>> all, A... args) {
-  for (const Tensors<k, T...> &table : tables<k, T...>(all))
-    launch(what, kernel, cover_blocks(table.blocks()), stream, table, args...);
+  launch_each(what, kernel, stream, all.begin(), all.end(), args...);
 }
 
 #ifndef __CUDACC__

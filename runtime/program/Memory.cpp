@@ -58,8 +58,7 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere) {
          gigabytes(double(program.inputBytes)) + "; take " +
          (ofModel
               ? std::string("a smaller model, ") + (state > parameters ? "`store optimizer over` a mesh axis, " : "") +
-                    (state > parameters && !program.offload && !program.device ? "`offload optimizer to` a directory, "
-                                                                               : "") +
+                    (state > parameters && !program.offload.isInFile() ? "`offload optimizer to` a directory, " : "") +
                     "or more machines"
               : "a smaller batch, micro batches, a smaller model, or more machines");
 }
@@ -73,9 +72,11 @@ int64_t residentBytesBeyond(const Rank &rank) {
   const int64_t arenas = int64_t(residentBytes(rank.program())), most = statusBytes("VmHWM");
   if (most < 0)
     return -1;
+  const Offload &offload = rank.program().offload;
+  const int64_t ofFile = offload.isInFile() ? offload.resident : 0;
   const char *transport = const_cast<Rank &>(rank).transport().name();
   if (std::strcmp(transport, "shm") == 0 && rank.size() > 1) // arenas, copies and unpacked data lie in shared memory
-    return std::max<int64_t>(0, statusBytes("RssAnon") + statusBytes("RssFile") - rank.program().offload.resident);
+    return std::max<int64_t>(0, statusBytes("RssAnon") + statusBytes("RssFile") - ofFile);
   const int64_t ranksOfProcess = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
   return std::max<int64_t>(0, most - ranksOfProcess * arenas - int64_t(unpackedBytes() + copiedBytes())) /
          ranksOfProcess;

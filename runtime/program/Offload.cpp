@@ -37,7 +37,7 @@ int openFileIn(const std::string &directory) {
 
 std::string noteOfOffload(const Offload &offload) {
   struct statfs system = {};
-  if (!offload || statfs(offload.directory.c_str(), &system) != 0)
+  if (!offload.isInFile() || statfs(offload.directory.c_str(), &system) != 0)
     return "";
   const bool isMemory = system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
   return isMemory ? clause(offload.directory) + "this directory lies in memory itself; name one on a disk" : "";
@@ -105,7 +105,9 @@ void OffloadedState::flush() {
     const Range pages{begin + (from - begin) / page * page, begin + (to - begin) / page * page};
     if (pages.first == pages.second)
       continue;
-    madvise(const_cast<std::byte *>(pages.first), size_t(pages.second - pages.first), MADV_DONTNEED);
+    if (madvise(const_cast<std::byte *>(pages.first), size_t(pages.second - pages.first), MADV_DONTNEED) != 0)
+      fail(clause(directory) + "pages of its file do not leave memory: " + std::strerror(errno) +
+           "; lift the lock on memory (mlockall), or leave the line out");
     sync(pages, SYNC_FILE_RANGE_WRITE);
     written.push_back(pages);
   }

@@ -164,13 +164,16 @@ struct Course {
   int64_t samplesBefore(int64_t step_, int64_t batch) const { return samples + (step_ - step) * batch; }
 };
 
-/// What of the state arena lies in a file: moments and averages (runtime/program/Offload.h).
+/// What of the state arena is offloaded: moments and averages, its end. They lie in a file (runtime/program/Offload.h),
+/// or in the host's memory, from a device (runtime/cuda/Offload.h).
 struct Offload {
   std::string directory; // in which the file is made; empty: there is none
   int64_t from = 0, bytes = 0;
-  int64_t resident = 0; // of these, bytes that are in memory at a time
+  int64_t resident = 0; // of these, bytes that are in the host's memory at a time
+  int64_t piece = 0;    // bytes of each of the two pieces that a device has
 
   explicit operator bool() const { return bytes > 0; }
+  bool isInFile() const { return bytes > 0 && !directory.empty(); }
 };
 
 /// An InputPlace of a program that is being described: its shape, as layoutOf reads it.

@@ -46,9 +46,10 @@ Rank::Rank(const Program &program, Transport &transport)
   };
   const Offload &offload = program.offload;
   stateArena =
-      !offload ? arena(program.stateBytes)
-               : static_cast<std::byte *>(transport.allocateBefore(size_t(program.stateBytes), size_t(offload.bytes)));
-  if (offload)
+      !offload.isInFile()
+          ? arena(program.stateBytes)
+          : static_cast<std::byte *>(transport.allocateBefore(size_t(program.stateBytes), size_t(offload.bytes)));
+  if (offload.isInFile())
     ownOffloaded = std::make_unique<OffloadedState>(offload, stateArena);
   inputArena = arena(program.device ? 0 : program.inputBytes);
   workArena = arena(program.device ? 0 : program.workBytes);

@@ -68,7 +68,7 @@ public:
   }
   template <class T> T *work(int64_t offset) { return reinterpret_cast<T *>(workArena + offset); }
 
-  /// Null where no state is offloaded.
+  /// Null where no state lies in a file.
   OffloadedState *offloaded() { return ownOffloaded.get(); }
   /// Null where the program computes in the host's memory.
   Device *device() { return ownDevice.get(); }

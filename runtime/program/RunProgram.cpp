@@ -14,13 +14,13 @@
 
 namespace echelon::runtime {
 
-/// Without memory for copies of the state snapshots are written, but within the step. State that is offloaded has none:
-/// it is offloaded for the memory.
+/// Without memory for copies of the state snapshots are written, but within the step. State that lies in a file has
+/// none: it is there for the memory.
 static void lookForRoom(const Program &program, const Options &options, int ranksHere, Prepared &prepared) {
   const bool saves = options.evaluateFrom.empty();
   if (const std::string note = noteOfOffload(program.offload); !note.empty())
     prepared.notes.push_back(note);
-  if (program.offload) {
+  if (program.offload.isInFile()) {
     prepared.hasRoomForCopies = false;
     if (!prepared.checkpointDirectory.empty())
       prepared.notes.push_back("offload: training waits until a snapshot is written");
@@ -32,12 +32,15 @@ static void lookForRoom(const Program &program, const Options &options, int rank
                              "until a snapshot is written");
 }
 
-/// Where the file is, and all that lies in it: what the optimizers of several workers of a rank keep comes last.
+/// Where the file is, and all that is offloaded: what the optimizers of several workers of a rank keep comes last.
 static void completeOffload(Program &program, const std::string &folder) {
   Offload &offload = program.offload;
-  offload.directory = resolvePath(offload.directory, folder);
   program.stateBytes = (program.stateBytes + kOffloadAlignment - 1) / kOffloadAlignment * kOffloadAlignment;
   offload.bytes = program.stateBytes - offload.from;
+  if (offload.isInFile())
+    offload.directory = resolvePath(offload.directory, folder);
+  else
+    offload.resident = offload.bytes;
 }
 
 int run_program(const Program &compiled, int argc, char **argv) {

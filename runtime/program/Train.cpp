@@ -540,7 +540,9 @@ void Trainer::tellUntil(int64_t step) {
 
 void Trainer::tellMemory() {
   const size_t copy = snapshots ? snapshots->bytes() : 0;
-  const auto state = double(residentStateBytes(program));
+  const Offload &offload = program.offload;
+  const auto state = program.device ? double(program.stateBytes - offload.bytes + 2 * offload.piece)
+                                    : double(residentStateBytes(program));
   const double arenas = state + double(program.inputBytes + program.workBytes) + double(copy);
   const double mine = double(residentBytesBeyond(rank));
   std::vector<double> all(size_t(rank.size()));
@@ -549,8 +551,8 @@ void Trainer::tellMemory() {
     return;
   const double beyond = *std::max_element(all.begin(), all.end());
   char line[280], copied[40] = "", beyondText[40] = "unknown", offloaded[60] = "";
-  if (program.offload)
-    std::snprintf(offloaded, sizeof(offloaded), "; offloaded %.1f MB", double(program.offload.bytes) * 1e-6);
+  if (offload)
+    std::snprintf(offloaded, sizeof(offloaded), "; offloaded %.1f MB", double(offload.bytes) * 1e-6);
   if (copy)
     std::snprintf(copied, sizeof(copied), ", snapshot %.1f", double(copy) * 1e-6);
   if (beyond >= 0)

@@ -382,7 +382,7 @@ void RandomSpec::drawLayout(int attempt) {
   Random rings(seed * 0x9e3779b97f4a7c15u + 5151 + attempt); // beside what layouts are without
   drawRing(rings);
   Random files(seed * 0x9e3779b97f4a7c15u + 6161 + attempt);
-  offloads = below(files, 4) == 0 && keeps(optimizer) && !onGpu;
+  offloads = below(files, 4) == 0 && keeps(optimizer);
   batch = (ranks % 3 ? 8 : 12) * (ranks * microBatches > 8 ? 2 : 1) * (microBatches == 4 ? 2 : 1);
 }
 
@@ -440,7 +440,7 @@ std::string RandomSpec::text() const {
         layout += "    store " + what + " over " + line.name + "\n";
   }
   if (offloads)
-    layout += "    offload optimizer to \".\"\n";
+    layout += onGpu && seed % 2 ? "    offload optimizer to host\n" : "    offload optimizer to \".\"\n";
   std::string micro = microBatches > 1
                           ? " in micro batches of " + std::to_string(std::max<int64_t>(1, batch / microBatches / over))
                           : "";

@@ -69,12 +69,17 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
   if (const auto &offload = plan.offload)
-    made["offload"] = {{"to", frontend::printable(offload->directory)},
+    made["offload"] = {{"to", offload->directory.empty() ? "host" : frontend::printable(offload->directory)},
                        {"bytes", offload->bytes},
                        {"piece_bytes", offload->piece},
-                       {"resident_bytes", offload->resident()}};
+                       {"resident_bytes", offload->resident()},
+                       {"host_bytes", offload->ofHost()}};
   else if (compilation.settings.offload)
-    made["offload"] = {{"to", "host"}, {"bytes", 0}, {"piece_bytes", 0}, {"resident_bytes", memory.optimizer}};
+    made["offload"] = {{"to", "host"},
+                       {"bytes", 0},
+                       {"piece_bytes", 0},
+                       {"resident_bytes", memory.optimizer},
+                       {"host_bytes", memory.optimizer}};
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)
@@ -147,6 +152,7 @@ void addPlan(CLI::App &app, int &exitCode) {
       "plan",
       "memory of a rank by category, every collective with bytes, count and reason, and which parameters decay");
   addSpecOptions(command, *options);
+  addTargetOption(command, *options);
   addRanksOption(command, *options);
   command->add_flag("--json", options->json, "the same as JSON");
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");

@@ -366,6 +366,16 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return cudaSuccess;
 }
 
+/// The function may not call CUDA.
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+  Task task;
+  task.what = "a function of the host";
+  task.touches = announcedFor(stream, task.what);
+  task.run = [=] { function(data); };
+  put(streamOf(stream), std::move(task));
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceSynchronize() {
   if (isForbiddenByCapture())
     return noted(cudaErrorStreamCaptureUnsupported);

@@ -107,6 +107,11 @@ rt.function @train.start {
   rt.invoke @sgd(%w, %lr) count 16 writes [0] {rt.offloaded_rows = array<i64: 0>} : !rt.buffer<[batch=2, embed=8], f32>, f64
   // CHECK: rt.let_go %{{.*}} : <[batch=2, embed=8], f32>
   rt.let_go %w : !rt.buffer<[batch=2, embed=8], f32>
+  %there = rt.alloc work : !rt.buffer<[batch=2, embed=8], f32>
+  // CHECK: rt.fetch %{{.*}}, %{{.*}} : <[batch=2, embed=8], f32>, <[batch=2, embed=8], f32>
+  rt.fetch %there, %w : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
+  // CHECK: rt.write_back %{{.*}}, %{{.*}} : <[batch=2, embed=8], f32>, <[batch=2, embed=8], f32>
+  rt.write_back %w, %there : !rt.buffer<[batch=2, embed=8], f32>, !rt.buffer<[batch=2, embed=8], f32>
   %b = rt.alloc work : !rt.buffer<[embed=8], f32>
   // CHECK: rt.together {
   // CHECK-NEXT: rt.invoke @sgd

@@ -6,6 +6,7 @@
 #include "ir/dist/Dist.h"
 #include "ir/dist/Offload.h"
 #include "ir/ech/Recompute.h"
+#include "ir/rt/Offload.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/driver/compile/Mathematics.h"
 
@@ -129,8 +130,10 @@ void Compilation::annotateLayout(mlir::Builder &b) {
     (*module)->setAttr(dist::kBalance, b.getDictionaryAttr(balance));
   if (!rings.empty())
     (*module)->setAttr(dist::kRing, b.getStrArrayAttr(rings));
-  if (settings.offload && !settings.offload->directory.empty()) {
+  if (settings.offload && (!settings.offload->directory.empty() || options.machine != Machine::Cpu)) {
     (*module)->setAttr(dist::kOffload, b.getStringAttr(settings.offload->directory));
+    if (options.machine != Machine::Cpu)
+      (*module)->setAttr(rt::kStaged, b.getUnitAttr());
     places.push_back(b.getNamedAttr(dist::kOffload, location(settings.offload->range)));
   }
   (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));

@@ -73,7 +73,8 @@ std::string certificateOf(const Compilation &compilation, const std::string &tex
                  {"inputs", cost.inputBytes},
                  {"work", cost.workBytes},
                  {"snapshot", cost.copyBytes},
-                 {"offloaded", cost.offload ? cost.offload->bytes - cost.offload->resident() : 0},
+                 {"offloaded", cost.offload ? cost.offload->bytes : 0},
+                 {"offloaded_resident", cost.offload ? cost.offload->resident() : 0},
                  {"total", cost.memory.total}}}};
   if (cost.meetsEvery)
     made["messages_a_meeting"] = messagesOf(cost.meetingMessages);

@@ -135,9 +135,6 @@ bool Compilation::resolveBlock() {
 }
 
 void Compilation::checkAlgorithms() {
-  if (settings.offload)
-    settings.notBuilt.push_back({settings.offload->range, "offload on a GPU",
-                                 "leave it out; store optimizer over a mesh axis takes less memory"});
   for (const frontend::CollectiveSettings &c : settings.collectives) {
     const bool isSent = c.kind == "all_to_all"; // by sends and receives
     const bool isKnown = c.algorithm == "native" || c.algorithm == dist::kHierarchical ||

@@ -1,20 +1,21 @@
-# offload.py FOLDER TRAIN[/RANKS]=TRANSPORT…: runs each train block of FOLDER/whole/spec.ech, and of FOLDER/away/spec.ech,
-# whose optimizer's state is offloaded, and compares their snapshots: byte for byte, but for the order in which a file has
-# its tensors; then goes on from the other's.
+# offload.py FOLDER/AWAY [OPTION…] TRAIN[/RANKS]=TRANSPORT…: runs, with these options, each train block of
+# FOLDER/whole/spec.ech, and of FOLDER/AWAY/spec.ech, whose optimizer's state is offloaded, and compares their snapshots:
+# byte for byte, but for the order in which a file has its tensors; then goes on from the other's.
 import json
 import os
 import shutil
 import subprocess
 import sys
 
-folder = sys.argv[1]
-specs = {name: f"{folder}/{name}/spec.ech" for name in ("whole", "away")}
+folder, elsewhere = os.path.split(sys.argv[1])
+options = [word for word in sys.argv[2:] if word.startswith("--")]
+specs = {"whole": f"{folder}/whole/spec.ech", "away": f"{folder}/{elsewhere}/spec.ech"}
 
 
 def run(spec, train, transport, out, *more):
     name, *ranks = train.split("/")
     more += tuple(f"--ranks={n}" for n in ranks)
-    command = ["echelon", "run", specs[spec], "--train", name, "--transport", transport, "--out", out, *more]
+    command = ["echelon", "run", specs[spec], "--train", name, "--transport", transport, "--out", out, *options, *more]
     made = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert made.returncode == 0, (command, made.stdout)
 
@@ -48,7 +49,7 @@ def same(first, second):
     return len(names)
 
 
-for number, pair in enumerate(sys.argv[2:]):
+for number, pair in enumerate(sys.argv[2 + len(options):]):
     train, transport = pair.split("=")
     whole, away = f"{folder}/{number}-whole", f"{folder}/{number}-away"
     for spec, out in (("whole", whole), ("away", away)):
