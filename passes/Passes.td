@@ -535,8 +535,9 @@ def PlanArenas : EchelonPass<"rt-plan-arenas"> {
     buffers that are not alive at the same time share bytes, 64-byte aligned. `rt.alloc work : <[n=64], f32>` becomes
     `rt.alloc work at 256 : <[n=64], f32>`. The module's `rt.state_bytes`, `rt.input_bytes` and `rt.work_bytes` are what
     the program allocates, exactly. With `dist.offload` moments and averages are the state arena's end, whole pages, which
-    `rt.offloaded` says: [first byte, bytes]. Of a GPU (`rt.staged`) moments that something else than a rule touches
-    first get a work buffer with `rt.fetch` before and `rt.write_back` behind (cuda/StageOffloaded.h). Runs when every buffer and the order of operations are settled.
+    `rt.offloaded` says: [first byte, bytes]. Of a GPU (`rt.staged`) moments that something else than a rule touches first
+    get a work buffer, with `rt.fetch` before and `rt.write_back` behind (cuda/StageOffloaded.h). Runs when every buffer
+    and the order of operations are settled.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
@@ -577,9 +578,9 @@ def OutlineUpdates : EchelonPass<"rt-outline-updates"> {
     rt.invoke @sgd(%b, %d_b, %n, %lr) count 32 writes [0, 2]
     ```
     Where the end of the state arena is offloaded (`rt.offloaded`), one loop is a rule, too, and an rt.invoke says which
-    rows lie there, `{rt.offloaded_rows = array<i64: 2>}`: it runs on 16 MiB of these at a time. On a CPU whatever else touches
-    such a buffer, as a norm of LAMB's or an exchange of averages, has it in memory whole; behind the last such operation of a step
-    is `rt.let_go`. No byte of a result depends on it.
+    rows lie there, `{rt.offloaded_rows = array<i64: 2>}`: it runs on 16 MiB of these at a time. On a CPU whatever else
+    touches such a buffer, as a norm of LAMB's or an exchange of averages, has it in memory whole; behind the last such
+    operation of a step is `rt.let_go`. No byte of a result depends on it.
     Runs after arenas are planned: whether two buffers share bytes is known then.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];

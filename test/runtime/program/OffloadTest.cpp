@@ -95,6 +95,17 @@ TEST_F(OffloadTest, IsClearedInPieces) {
   EXPECT_EQ(std::count(arena + kFrom, arena + kFrom + kBytes, std::byte(7)), 200);
 }
 
+// A page that is locked in memory cannot leave it: that is told, and no more memory taken than was planned.
+TEST_F(OffloadTest, TellsOfPagesThatAreLocked) {
+  OffloadedState state(offload(), arena);
+  auto letGoWhatIsLocked = [&] {
+    mlock(arena + kFrom, 4096);
+    state.letGo(arena + kFrom, kPieceBytes);
+  };
+  EXPECT_EXIT(letGoWhatIsLocked(), testing::ExitedWithCode(4),
+              "pages of its file do not leave memory: Invalid argument; lift the lock on memory");
+}
+
 TEST_F(OffloadTest, RefusesFoldersThatAreMissingOrFull) {
   Offload missing = offload();
   missing.directory += "/none";
