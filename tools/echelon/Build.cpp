@@ -125,7 +125,7 @@ static int build(const BuildOptions &options) {
   int exitCode = Fine;
   if (!buildExecutable(text, executable, options.machine, exitCode))
     return exitCode;
-  std::cout << frontend::printable(executable) << "\n";
+  std::cout << frontend::printable(executable) << "\n" << std::flush; // before what a verification prints
   return options.certify ? certify(options, compilation, text, executable) : Fine;
 }
 
