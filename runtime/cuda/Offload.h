@@ -14,8 +14,8 @@
 // stream waits for the last departure at its end. A captured function is the same, as a graph. Nothing waits for the
 // device within a step.
 //
-// A tensor is in pieces, or whole, in a function, and once (passes/cuda/StageOffloaded.h): then nothing that arrives is to wait
-// for what has left.
+// A tensor is in pieces, or whole, in a function, and once (passes/cuda/StageOffloaded.h): then nothing that arrives is
+// to wait for what has left.
 //
 // What a program says of such state, `opt.m.w`, is its address on the host. Kernels are given places of a piece.
 #pragma once
