@@ -242,19 +242,6 @@ SmallVector<Block *, 2> echelon::rt::blocksOf(Operation *op) {
         blocks.push_back(&region.front());
   return blocks;
 }
-int64_t echelon::rt::timesOf(Operation *op) {
-  int64_t times = 1;
-  bool isOfOneChunk = false;
-  for (Operation *around = op->getParentOp(); around; around = around->getParentOp()) {
-    if (auto loop = dyn_cast<ForOp>(around))
-      times *= std::max<int64_t>(static_cast<int64_t>(loop.getCount()), 1);
-    else if (auto at = dyn_cast<AtOp>(around))
-      isOfOneChunk |= at.getTurn() && !at.getExcept() && !at.getUntil();
-    else if (auto stages = dyn_cast<StagesOp>(around))
-      times *= static_cast<int64_t>(isOfOneChunk ? stages.getCount() : stages.getCount() * stages.getChunks());
-  }
-  return times;
-}
 std::optional<echelon::ech::Axis> echelon::rt::passesOf(Operation *op) {
   if (auto loop = dyn_cast<ForOp>(op); loop && loop.getTime())
     return ech::Axis{loop.getAxisAttr(), static_cast<int64_t>(loop.getCount())};

@@ -24,7 +24,6 @@ static MessageCost costOf(rt::CollectiveOp op) {
   message.reason = op.getWhy().str();
   return message;
 }
-/// Of a rank that is at no end of its row.
 static MessageCost costOf(rt::SendOp op) {
   MessageCost message;
   message.op = "send";
@@ -52,18 +51,19 @@ template <typename Op> static MessageCost costOfHop(Op op, StringRef what, int64
 }
 
 /// What a function's messages cost; equal ones are counted together.
-static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messages) {
+static void addMessages(rt::FunctionOp function, ArrayRef<int64_t> meshSizes, std::vector<MessageCost> &messages) {
   auto add = [&](Operation *op, MessageCost message) {
     message.place = ech::sourcePlace(op->getLoc());
     message.phase = phaseOf(op).str();
-    message.count *= rt::timesOf(op);
-    for (MessageCost &known : messages)
-      if (known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
-          known.reason == message.reason && known.place == message.place && known.phase == message.phase) {
-        known.count += message.count;
-        return;
-      }
-    messages.push_back(message);
+    auto isEqual = [&](const MessageCost &known) {
+      return known.op == message.op && known.axis == message.axis && known.bytes == message.bytes &&
+             known.reason == message.reason && known.place == message.place && known.phase == message.phase;
+    };
+    auto known = llvm::find_if(messages, isEqual);
+    if (known == messages.end())
+      known = messages.insert(known, message);
+    known->times.add(rt::timesOf(op, meshSizes), message.count);
+    known->count = known->times.most();
   };
   function.walk([&](Operation *op) {
     if (auto collective = dyn_cast<rt::CollectiveOp>(op))
@@ -77,6 +77,16 @@ static void addMessages(rt::FunctionOp function, std::vector<MessageCost> &messa
       add(op, costOfHop(ring, "derivatives of keys and values", ring.getRanks()));
     }
   });
+}
+
+MessageSum echelon::sumOf(ArrayRef<MessageCost> messages) {
+  rt::ByStage counts, bytes;
+  for (const MessageCost &message : messages) {
+    counts.add(message.times);
+    bytes.add(message.times, message.bytes);
+  }
+  const auto *most = llvm::max_element(bytes.numbers);
+  return {counts.of(size_t(most - bytes.numbers.begin())), *most};
 }
 
 /// A piece of a rule's rows is of one size; what other operations touch is in memory whole, and what is let go in one
@@ -141,10 +151,13 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       if (made && used && counted.insert(*alloc.getOffset()).second)
         cost.memory.gradients += rt::buffer(alloc).bytes();
     });
-    addMessages(train, cost.messages);
+    SmallVector<int64_t> sizes;
+    for (int m = 0; mesh && m < mesh.size(); ++m)
+      sizes.push_back(mesh.sizeOf(m));
+    addMessages(train, sizes, cost.messages);
     auto ofPolicy = [&](StringRef step, std::vector<MessageCost> &messages) {
       if (auto function = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, step)))
-        addMessages(function, messages);
+        addMessages(function, sizes, messages);
     };
     ofPolicy("update", cost.messages);
     ofPolicy("meet", cost.meetingMessages);
@@ -165,17 +178,16 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
 static void print(const std::vector<MessageCost> &messages, llvm::raw_ostream &os) {
   if (messages.empty())
     os << "  none\n";
-  long long count = 0, bytes = 0;
+  const MessageSum sum = sumOf(messages);
   for (const MessageCost &m : messages) {
-    count += m.count;
-    bytes += m.count * m.bytes;
     std::string place = m.place.empty() ? "" : " (" + m.place + ")";
     os << llvm::format("  %4lld x %-14s over %-8s%12lld bytes  ", static_cast<long long>(m.count), m.op.c_str(),
                        m.axis.c_str(), static_cast<long long>(m.bytes))
        << m.reason << (StringRef(m.reason).contains(place) ? "" : place) << "\n";
   }
   if (!messages.empty())
-    os << llvm::format("  in all %lld messages, %lld bytes\n", count, bytes);
+    os << llvm::format("  in all %lld messages, %lld bytes\n", static_cast<long long>(sum.count),
+                       static_cast<long long>(sum.bytes));
 }
 
 std::string OffloadCost::text() const {

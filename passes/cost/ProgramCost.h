@@ -1,5 +1,6 @@
 // What a compiled step communicates and stores: for `plan`, `plan --json` and the generated program's --plan.
 #pragma once
+#include "ir/rt/Times.h"
 #include "passes/cost/PipelineCost.h"
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@ struct MessageCost {
   std::string axis;      ///< mesh axes: "dp", "dp+tp"
   int64_t ranks = 1;     ///< that take part
   int64_t bytes = 0;     ///< of the message on one rank
-  int64_t count = 1;     ///< times a step, trips of loops included
+  int64_t count = 1;     ///< times a step, trips of loops included, on the stage of a pipeline that has most
+  rt::ByStage times;     ///< the same on each
   std::string algorithm; ///< as the program calls it
   std::string reason;    ///< layout clause and operation
   std::string place;     ///< "mlp.ech:15"
@@ -37,6 +39,12 @@ struct OffloadCost {
   int64_t ofHost() const { return !isOfGpu ? resident() : directory.empty() ? bytes : 2 * resident(); }
   std::string text() const; ///< a line for people
 };
+
+/// What messages come to on a rank: of stages of a pipeline, on that which sends most.
+struct MessageSum {
+  int64_t count = 0, bytes = 0;
+};
+MessageSum sumOf(llvm::ArrayRef<MessageCost> messages);
 
 struct ProgramCost {
   std::vector<MessageCost> messages;        ///< of one training step, in order; equal ones counted together

@@ -1,6 +1,7 @@
 #include "passes/prove/Prove.h"
 #include "ir/dist/State.h"
 #include "ir/ech/Build.h"
+#include "ir/rt/Times.h"
 #include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/prove/Alone.h"
@@ -149,11 +150,14 @@ Verdict Module::function(rt::FunctionOp function, const Programs &programs, cons
   }
   proof.parties = static_cast<int64_t>(programs.of.size());
   Proof::Function did{function.getSymName().str()};
+  rt::ByStage messages, started;
   function.walk([&](rt::Communicates op) {
-    const int64_t times = rt::timesOf(op);
-    did.messages += times;
-    did.started += op.isStarted() ? times : 0;
+    const rt::ByStage times = rt::timesOf(op, sizes);
+    messages.add(times);
+    started.add(times, op.isStarted());
   });
+  did.messages = messages.most();
+  did.started = started.most();
   proof.functions.push_back(did);
   return checkTogether(programs.of, programs.channels);
 }

@@ -12,8 +12,10 @@ struct Proof {
   int64_t streams = 0;      ///< of a rank: one that computes, one a group
   struct Function {
     std::string name;
-    int64_t messages = 0; ///< of its text, loops counted; of one that runs until data ends, an iteration's
-    int64_t started = 0;  ///< of these, how many are not waited for at once
+    /// Of its text, loops counted, on the stage of a pipeline that has most; of a loop that runs until data ends, an
+    /// iteration's.
+    int64_t messages = 0;
+    int64_t started = 0; ///< that are not waited for at once, likewise
   };
   std::vector<Function> functions;
 };

@@ -12,21 +12,24 @@ using Json = nlohmann::ordered_json;
 
 /// Messages of a step, by kind and the mesh axes that they go over.
 Json messagesOf(const std::vector<MessageCost> &costs) {
-  Json kinds = Json::array();
+  std::vector<std::vector<MessageCost>> kinds;
   for (const MessageCost &message : costs) {
-    Json *of = nullptr;
-    for (Json &kind : kinds)
-      if (kind["op"] == message.op && kind["axis"] == message.axis)
-        of = &kind;
-    if (!of) {
-      kinds.push_back(
-          {{"op", message.op}, {"axis", message.axis}, {"ranks", message.ranks}, {"count", 0}, {"bytes", 0}});
-      of = &kinds.back();
-    }
-    (*of)["count"] = (*of)["count"].get<int64_t>() + message.count;
-    (*of)["bytes"] = (*of)["bytes"].get<int64_t>() + message.count * message.bytes;
+    auto kind = llvm::find_if(kinds, [&](const std::vector<MessageCost> &kind) {
+      return kind.front().op == message.op && kind.front().axis == message.axis;
+    });
+    if (kind == kinds.end())
+      kinds.push_back({message});
+    else
+      kind->push_back(message);
   }
-  return kinds;
+  Json all = Json::array();
+  for (const std::vector<MessageCost> &kind : kinds) {
+    const MessageSum sum = sumOf(kind);
+    const MessageCost &first = kind.front();
+    all.push_back(
+        {{"op", first.op}, {"axis", first.axis}, {"ranks", first.ranks}, {"count", sum.count}, {"bytes", sum.bytes}});
+  }
+  return all;
 }
 
 Json proofOf(mlir::ModuleOp module) {
