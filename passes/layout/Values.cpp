@@ -81,10 +81,12 @@ Value Assign::need(Value x, StateAttr to, Operation *user, StateAttr ownState) {
 }
 
 /// Whether a value is 0 where a stage of a pipeline has fewer iterations than the largest: a repeat leaves 0 in what
-/// its iterations stack up (passes/lower/Repeats.cpp), and so do products with it, and sums of such values.
+/// its iterations stack up (passes/lower/Repeats.cpp). So are sums of such values, and products and quotients with what
+/// is the same for all iterations; anything may lie there of other factors and divisors, 0 / 0 is no number.
 static bool isZeroBehindStage(Value x, StringRef axis) {
   Operation *def = x.getDefiningOp();
   auto isZero = [&](Value v) { return isZeroBehindStage(v, axis); };
+  auto isSameForAll = [&](Value v) { return !ech::tensor(v).has(axis); };
   if (auto loop = dyn_cast_or_null<ech::RepeatOp>(def)) {
     const auto stack = llvm::find(loop.getStacks(), x), sum = llvm::find(loop.getSums(), x);
     if (stack != loop.getStacks().end()) { // what is carried may lie in a list with the final value behind it
@@ -102,10 +104,12 @@ static bool isZeroBehindStage(Value x, StringRef axis) {
   switch (map.getFunction()) {
   case ech::Function::Cast:
   case ech::Function::Neg:
-  case ech::Function::Div:
     return isZero(map.getOperands()[0]);
+  case ech::Function::Div:
+    return isZero(map.getOperands()[0]) && isSameForAll(map.getOperands()[1]);
   case ech::Function::Mul:
-    return llvm::any_of(map.getOperands(), isZero);
+    return llvm::any_of(map.getOperands(), isZero) &&
+           llvm::all_of(map.getOperands(), [&](Value v) { return isZero(v) || isSameForAll(v); });
   case ech::Function::Add:
   case ech::Function::Sub:
     return llvm::all_of(map.getOperands(), isZero);
