@@ -26,6 +26,11 @@ using namespace echelon::dist;
 using namespace echelon::pipeline;
 
 namespace {
+/// The clause that makes stages of a repeat's iterations.
+std::string clauseOf(ech::RepeatOp loop, int meshAxis) {
+  auto module = loop->getParentOfType<ModuleOp>();
+  return layout::Clauses(module, meshOf(module)).text(meshAxis, loop.getAxisAttr());
+}
 
 class Former {
 public:
@@ -57,18 +62,13 @@ private:
   void cut();
   ech::RepeatOp part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept);
   DictionaryAttr turnsOf(Part part);
-  std::string whyOf(ech::RepeatOp loop) const;
+  std::string whyOf(ech::RepeatOp loop) const { return clauseOf(loop, stages.meshAxis()); }
 
   ech::RepeatOp pass;
   const Stages &stages;
   StringRef over, schedule;
   OpBuilder builder;
 };
-
-std::string Former::whyOf(ech::RepeatOp loop) const {
-  auto module = loop->getParentOfType<ModuleOp>();
-  return layout::Clauses(module, meshOf(module)).text(stages.meshAxis(), loop.getAxisAttr());
-}
 
 /// A value that comes to places other than its own. What goes on from there is what has come, so that it is kept once.
 void Former::makeRide(const Ride &ride) {
@@ -292,11 +292,19 @@ DictionaryAttr Former::turnsOf(Part part) {
 }
 
 /// A loop of some operations of the pass, which move there. It stacks up `kept`, and takes slices of `stacks` for the
-/// values `taken`; its sums are those of the pass that its operations make.
+/// values `taken`; what it carries and adds up is what of the pass its operations make.
 ech::RepeatOp Former::part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept) {
   llvm::SmallPtrSet<Operation *, 32> mine(ops.begin(), ops.end());
   ech::YieldOp yield = pass.yield();
-  SmallVector<Value> sums, results, slices(pass.getSlices());
+  SmallVector<Value> starts, carried, next, sums, results, slices(pass.getSlices());
+  for (auto [start, argument, value, final] :
+       llvm::zip(pass.getCarried(), pass.carriedArguments(), yield.getCarried(), pass.getFinals()))
+    if (mine.contains(value.getDefiningOp())) {
+      starts.push_back(start);
+      carried.push_back(argument);
+      next.push_back(value);
+      results.push_back(final);
+    }
   for (auto [value, result] : llvm::zip(yield.getSummed(), pass.getSums()))
     if (mine.contains(value.getDefiningOp())) {
       sums.push_back(value);
@@ -307,17 +315,21 @@ ech::RepeatOp Former::part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, Val
   SmallVector<Type> stacked;
   for (Value value : kept)
     stacked.push_back(ech::stackedType(ech::tensor(value), pass.getAxis(), pass.getCount()));
-  auto loop = ech::RepeatOp::create(builder, pass.getLoc(), pass.getAxis(), pass.getCount(), ValueRange(), slices,
-                                    TypeRange(), stacked, ValueRange(sums).getTypes());
+  auto loop = ech::RepeatOp::create(builder, pass.getLoc(), pass.getAxis(), pass.getCount(), starts, slices,
+                                    ValueRange(starts).getTypes(), stacked, ValueRange(sums).getTypes());
   loop.setTime(true);
   Block &block = loop.getBody().emplaceBlock();
-  for (Value value : llvm::concat<Value>(llvm::to_vector(pass.sliceArguments()), llvm::to_vector(taken)))
+  llvm::append_range(carried, pass.sliceArguments());
+  llvm::append_range(carried, taken);
+  for (Value value : carried)
     arguments.map(value, block.addArgument(value.getType(), value.getLoc()));
   moveInto(block, ops, arguments);
   OpBuilder inside = OpBuilder::atBlockEnd(&block);
-  ech::YieldOp::create(inside, yield.getLoc(), ValueRange(), kept, sums);
-  for (auto [result, sum] : llvm::zip(results, loop.getSums()))
-    result.replaceAllUsesWith(sum);
+  ech::YieldOp::create(inside, yield.getLoc(), next, kept, sums);
+  SmallVector<Value> made(loop.getFinals());
+  llvm::append_range(made, loop.getSums());
+  for (auto [before, now] : llvm::zip(results, made))
+    before.replaceAllUsesWith(now);
   return loop;
 }
 
@@ -342,6 +354,8 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
     if ((*stages)->chunks() > 1 && failed(checkChunks(pass, over)))
       return failure();
     // each of these changes what is done where
+    separateExtremes(pass, **stages,
+                     clauseOf((*stages)->links().front().forward, (*stages)->meshAxis()) + ": extreme over samples");
     settlePhases(pass);
     separateFree(pass);
     stages = Stages::of(pass, mesh);

@@ -456,8 +456,6 @@ void Assign::yield(ech::YieldOp op) {
     as(operand, own(operand.get()));
   auto loop = cast<ech::RepeatOp>(op->getParentOp());
   const int stages = stagesInside(loop);
-  if (stages >= 0 && !op.getCarried().empty())
-    refuse(op, "E0318: a maximum or minimum over samples is not built yet in a pipeline", op->getLoc());
   // stacked and summed values stay as they are, but for gradients that are stored in parts, and for what one stage of a
   // pipeline has alone
   auto asSum = [&](OpOperand &operand, StateAttr ofFree) {

@@ -1,5 +1,6 @@
 // The turns of a pipeline's stages, what one stage does alone, and what goes from one to the next.
 #include "passes/pipeline/Turns.h"
+#include "ir/ech/Neutral.h"
 #include "passes/Phase.h"
 #include "passes/lower/Repeats.h"
 
@@ -150,18 +151,31 @@ LogicalResult lowerOpenTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns
   auto stages = makeStages(l, op, turns, /*micro=*/1, /*parts=*/1);
   return lowerTurn(l, op, turns, places, stages.getForward().front(), loop.position());
 }
+/// Of what a maximum or minimum is found of: what changes none.
+double neutralOf(Value x) {
+  for (OpOperand &use : x.getUses()) {
+    if (auto map = dyn_cast<ech::MapOp>(use.getOwner()))
+      return ech::neutralOf(map.getFunction() == ech::Function::Max ? ech::Reduction::Max : ech::Reduction::Min,
+                            ech::tensor(x).isFloat());
+    if (auto nest = dyn_cast<rt::GroupOp>(use.getOwner()))
+      return neutralOf(nest.getBody().front().getArgument(use.getOperandNumber()));
+  }
+  llvm_unreachable("passes/pipeline/Extremes.cpp makes such a share");
+}
+
 /// A result lies where it is wanted, or in a place of its own, on all ranks: others read there what a dist.receive
-/// brings, or nothing. What is a share of a sum, elsewhere nothing, and not added up where it is made, is 0 there.
+/// brings, or nothing. What is a share of a sum, elsewhere nothing, and not added up where it is made, is 0 there; of a
+/// maximum or minimum it is what changes none.
 LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
   const int m = l.mesh.index(op.getOver());
   dist::YieldOp yield = op.yield();
   SmallVector<Destination> places;
   for (auto [value, result] : llvm::zip(yield.getValues(), op.getResults())) {
     places.push_back(l.target(result));
-    const bool isShare =
-        dist::stateOf(result)[m].hold == dist::Hold::Sum && dist::stateOf(value)[m].hold != dist::Hold::Sum;
+    const dist::Hold hold = dist::stateOf(result)[m].hold;
+    const bool isShare = hold != dist::stateOf(value)[m].hold;
     if (isShare && !places.back().adds)
-      l.fill(places.back().buffer, 0, op.getLoc());
+      l.fill(places.back().buffer, hold == dist::Hold::Own ? neutralOf(result) : 0, op.getLoc());
   }
   const auto stage = int64_t(op.getPlace());
   rt::AtOp at = atPlaces(l, op, op.getOver(), stage, stage);

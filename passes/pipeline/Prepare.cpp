@@ -122,7 +122,10 @@ ech::RepeatOp echelon::pipeline::separateSums(ech::RepeatOp pass, const Stages &
     setPhase(sum, "update");
     totals[i] = sum.getResult();
   }
-  pass.replaceAllUsesWith(SmallVector<Value>(ArrayRef(totals).take_front(pass.getNumResults())));
+  SmallVector<Value> results(wider.getFinals());
+  llvm::append_range(results, wider.getStacks());
+  llvm::append_range(results, ArrayRef(totals).take_front(pass.getSums().size()));
+  pass.replaceAllUsesWith(results);
   pass.erase();
   SmallVector<Operation *> all = llvm::map_to_vector(*wider.block(), [](Operation &op) { return &op; });
   for (Operation *op : llvm::reverse(all))

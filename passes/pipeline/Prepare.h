@@ -18,6 +18,9 @@ void moveInto(mlir::Block &body, llvm::ArrayRef<mlir::Operation *> ops, const ml
 void settlePhases(ech::RepeatOp pass);
 /// Free values that both the forward and the backward pass read are made in each.
 void separateFree(ech::RepeatOp pass);
+/// What the pass carries, a maximum or minimum over samples, is each stage's own until its end; `why`: of the message
+/// then.
+void separateExtremes(ech::RepeatOp pass, const Stages &stages, llvm::StringRef why);
 /// What one stage adds to a sum of the pass, and what another one does, as to the gradient of a parameter that both
 /// read, are two sums, added up behind the pass. The pass with these; null where it stays as it is.
 ech::RepeatOp separateSums(ech::RepeatOp pass, const Stages &stages, llvm::StringRef over);

@@ -12,7 +12,8 @@ bool echelon::pipeline::isShareOfStage(Operation *op, StringRef meshAxis) {
   if (!slice || !ech::has(slice.getOver(), meshAxis))
     return false;
   const int m = meshOf(op).index(meshAxis);
-  return stateOf(slice.getValue())[m].hold == Hold::Whole && stateOf(slice.getResult())[m].hold == Hold::Sum;
+  const Hold hold = stateOf(slice.getResult())[m].hold;
+  return stateOf(slice.getValue())[m].hold == Hold::Whole && (hold == Hold::Sum || hold == Hold::Own);
 }
 
 FailureOr<std::unique_ptr<Stages>> Stages::of(ech::RepeatOp pass, MeshAttr mesh) {

@@ -90,7 +90,8 @@ private:
   llvm::DenseMap<mlir::Operation *, bool> cheap; ///< as far as asked
 };
 
-/// A conversion of what one stage alone has to what is summed over the stages: on that stage it is the value itself.
+/// A conversion of what one stage alone has to what is summed over the stages, or to a maximum or minimum over them: on
+/// that stage it is the value itself, on others what changes nothing.
 bool isShareOfStage(mlir::Operation *op, llvm::StringRef meshAxis);
 
 } // namespace echelon::pipeline

@@ -1,4 +1,5 @@
 // Sums, extremes and their indices, running sums, the norm of everything.
+#include "ir/ech/Neutral.h"
 #include "ir/ech/ops/Check.h"
 #include "ir/ech/ops/Derive.h"
 #include <limits>
@@ -33,12 +34,12 @@ Division ReduceOp::division(StringRef axis) {
   return getKind() != Reduction::Sum && has(getOver(), axis) ? Division::Inside : Division::Freely;
 }
 
-double ReduceOp::neutral() {
-  bool isFloat = tensor(getOperand()).isFloat();
-  double largest = isFloat ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
-  double least = isFloat ? -largest : std::numeric_limits<int32_t>::min();
-  return getKind() == Reduction::Max ? least : getKind() == Reduction::Min ? largest : 0;
+double echelon::ech::neutralOf(Reduction kind, bool isFloat) {
+  const double largest = isFloat ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
+  const double least = isFloat ? -largest : std::numeric_limits<int32_t>::min();
+  return kind == Reduction::Max ? least : kind == Reduction::Min ? largest : 0;
 }
+double ReduceOp::neutral() { return neutralOf(getKind(), tensor(getOperand()).isFloat()); }
 Padding ReduceOp::padding(unsigned, StringRef axis) {
   return has(getOver(), axis) ? Padding::number(neutral()) : Padding();
 }
