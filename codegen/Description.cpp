@@ -68,6 +68,9 @@ private:
   std::string init(ech::VariableOp op);
   void stored();
   void inputs();
+  void scalars();
+  void clauses(run::TrainOp train, run::CheckpointOp checkpoint);
+  void functions();
   void draws();
   void fingerprints();
   void sync(run::SyncOp policy);
@@ -318,6 +321,57 @@ void Tables::sync(run::SyncOp policy) {
   }
 }
 
+void Tables::scalars() {
+  if (auto scalars = module->getAttrOfType<ArrayAttr>(rt::kScalars))
+    for (Attribute item : scalars) {
+      StringRef kind = cast<StringAttr>(cast<ArrayAttr>(item)[0]).getValue();
+      StringRef name = cast<StringAttr>(cast<ArrayAttr>(item)[1]).getValue();
+      const char *word = kind == "loss"         ? "Loss"
+                         : kind == "named_loss" ? "NamedLoss"
+                         : kind == "metric"     ? "Metric"
+                                                : "Norm";
+      os << "  p.scalars.push_back({Scalar::" << word << ", " << quoted(name) << "});\n";
+    }
+}
+
+/// What ends a run, keeps it going and goes on from it.
+void Tables::clauses(run::TrainOp train, run::CheckpointOp checkpoint) {
+  if (auto until = run::only<run::UntilOp>(module)) {
+    static constexpr StringRef kNames[] = {"Above", "AtLeast", "Below", "AtMost"};
+    const double price = until.getPrice().convertToDouble();
+    field("until", "{" + quoted(until.getMetric()) + ", Until::" + kNames[static_cast<size_t>(until.getComparison())] +
+                       ", " + shortestDecimal(until.getValue().convertToDouble()) + ", " +
+                       quoted(until.getEvaluation()) + (price != 0 ? ", " + shortestDecimal(price) : "") + "}");
+  }
+  if (auto onNan = run::only<run::OnNanOp>(module))
+    field("onNan", Twine(onNan.getAction() == run::NanAction::Skip ? "{OnNan::Skip, " : "{OnNan::RollBack, ") +
+                       Twine(onNan.getTimes()) + "}");
+  if (auto scale = run::only<run::LossScaleOp>(module))
+    field("lossScale", "{" + Twine(scale.getStart()) + (scale.getDynamic() ? ", true}" : "}"));
+  if (checkpoint)
+    os << "  p.checkpoint = {" << checkpoint.getSteps() << ", "
+       << shortestDecimal(checkpoint.getSeconds().convertToDouble()) << ", " << quoted(checkpoint.getDirectory())
+       << ", " << checkpoint.getKeep() << "};\n";
+  if (train.getRestarts())
+    field("restarts", Twine(train.getRestarts()));
+}
+
+void Tables::functions() {
+  if (SymbolTable::lookupSymbolIn(module, "train"))
+    field("step", target.entry("step", true));
+  for (const codegen::StepFunction &f : codegen::kStepFunctions)
+    if (SymbolTable::lookupSymbolIn(module, f.step))
+      field(f.member, target.entry(f.function, f.takesRate));
+  if (SymbolTable::lookupSymbolIn(module, "evaluate")) {
+    field("evaluateBegin", target.entry("evaluate_begin", false));
+    field("evaluateBatch", target.entry("evaluate_batch", false));
+    field("evaluateEnd", target.entry("evaluate_end", false));
+  }
+  field("learningRate", "learning_rate");
+  if (target.hasDevice())
+    field("device", "device");
+}
+
 void Tables::print() {
   os << "/// What the training loop, snapshots and logs know of the program.\nProgram describe() {\n  Program p;\n";
   auto train = run::only<run::TrainOp>(module);
@@ -356,57 +410,19 @@ void Tables::print() {
   rows();
   if (target.hasDevice())
     choices();
-  if (auto scalars = module->getAttrOfType<ArrayAttr>(rt::kScalars))
-    for (Attribute item : scalars) {
-      StringRef kind = cast<StringAttr>(cast<ArrayAttr>(item)[0]).getValue();
-      StringRef name = cast<StringAttr>(cast<ArrayAttr>(item)[1]).getValue();
-      const char *word = kind == "loss"         ? "Loss"
-                         : kind == "named_loss" ? "NamedLoss"
-                         : kind == "metric"     ? "Metric"
-                                                : "Norm";
-      os << "  p.scalars.push_back({Scalar::" << word << ", " << quoted(name) << "});\n";
-    }
+  scalars();
   draws();
   partialFunctions();
   for (auto e : module.getOps<run::EvaluateOp>())
     os << "  p.evaluations.push_back({" << quoted(e.getName()) << ", "
        << (e.getSourceAttr() ? sourceText(e.getSourceAttr()) : "{}") << ", " << e.getEvery() << ", " << e.getBatches()
        << "});\n";
-  if (auto until = run::only<run::UntilOp>(module)) {
-    static constexpr StringRef kNames[] = {"Above", "AtLeast", "Below", "AtMost"};
-    const double price = until.getPrice().convertToDouble();
-    field("until", "{" + quoted(until.getMetric()) + ", Until::" + kNames[static_cast<size_t>(until.getComparison())] +
-                       ", " + shortestDecimal(until.getValue().convertToDouble()) + ", " +
-                       quoted(until.getEvaluation()) + (price != 0 ? ", " + shortestDecimal(price) : "") + "}");
-  }
-  if (auto onNan = run::only<run::OnNanOp>(module))
-    field("onNan", Twine(onNan.getAction() == run::NanAction::Skip ? "{OnNan::Skip, " : "{OnNan::RollBack, ") +
-                       Twine(onNan.getTimes()) + "}");
-  if (auto scale = run::only<run::LossScaleOp>(module))
-    field("lossScale", "{" + Twine(scale.getStart()) + (scale.getDynamic() ? ", true}" : "}"));
-  if (checkpoint)
-    os << "  p.checkpoint = {" << checkpoint.getSteps() << ", "
-       << shortestDecimal(checkpoint.getSeconds().convertToDouble()) << ", " << quoted(checkpoint.getDirectory())
-       << ", " << checkpoint.getKeep() << "};\n";
-  if (train.getRestarts())
-    field("restarts", Twine(train.getRestarts()));
+  clauses(train, checkpoint);
   if (checkpoint) // else there is nothing that a run goes on from
     fingerprints();
   os << "  p.plan =" << linesOf(cost.text(), 6) << ";\n";
   field("version", quoted(ECHELON_VERSION));
-  if (SymbolTable::lookupSymbolIn(module, "train"))
-    field("step", target.entry("step", true));
-  for (const codegen::StepFunction &f : codegen::kStepFunctions)
-    if (SymbolTable::lookupSymbolIn(module, f.step))
-      field(f.member, target.entry(f.function, f.takesRate));
-  if (SymbolTable::lookupSymbolIn(module, "evaluate")) {
-    field("evaluateBegin", target.entry("evaluate_begin", false));
-    field("evaluateBatch", target.entry("evaluate_batch", false));
-    field("evaluateEnd", target.entry("evaluate_end", false));
-  }
-  field("learningRate", "learning_rate");
-  if (target.hasDevice())
-    field("device", "device");
+  functions();
   if (profile)
     field("profiled", "profiled");
   os << "  return p;\n}\n";

@@ -32,6 +32,9 @@ struct RandomInput {
   int64_t below = 0; // 0: real; 1: truth values
 };
 
+/// Whether what a mesh axis lists, "batch padded", is the samples.
+bool splitsBatch(const std::string &entry);
+
 struct RandomSpec {
   /// `withClauses`: one clause of the table of RandomClauses.cpp, which goes around with the seed, and some more.
   explicit RandomSpec(uint64_t seed, bool withClauses = false);

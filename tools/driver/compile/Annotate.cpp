@@ -9,6 +9,8 @@
 #include "ir/rt/Offload.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/driver/compile/Mathematics.h"
+#include <functional>
+#include <map>
 
 using namespace echelon::frontend;
 
@@ -71,73 +73,104 @@ void Compilation::annotateRecompute(mlir::Builder &b) {
   (*module)->setAttr(ech::kRecompute, made.toAttribute(b));
 }
 
-/// The mesh, and where in the spec each of its lines stands.
-void Compilation::annotateLayout(mlir::Builder &b) {
-  auto location = [&](const SourceRange &at) { return locationOf(at); };
+namespace {
+/// What the layout clause says, as attributes of the module.
+class LayoutAttributes {
+public:
+  LayoutAttributes(const RunSettings &settings, bool hasDevice, mlir::Builder &b,
+                   std::function<mlir::LocationAttr(const SourceRange &)> location)
+      : settings(settings), hasDevice(hasDevice), b(b), location(std::move(location)) {}
+
+  void add(const MeshAxisSettings &axis);
+  void add(const CollectiveSettings &collective);
+  void setOn(mlir::ModuleOp module);
+
+private:
+  mlir::NamedAttribute named(const std::string &name, mlir::Attribute value) { return b.getNamedAttr(name, value); }
+
+  const RunSettings &settings;
+  bool hasDevice;
+  mlir::Builder &b;
+  std::function<mlir::LocationAttr(const SourceRange &)> location;
   llvm::SmallVector<dist::MeshAxis> axes;
   llvm::SmallVector<mlir::Attribute> algorithms;
   std::map<std::string, llvm::SmallVector<llvm::StringRef>> stores; // mesh axes by what is stored
   llvm::SmallVector<mlir::NamedAttribute> places, schedules, balance;
   llvm::SmallVector<llvm::StringRef> rings;
-  for (const MeshAxisSettings &axis : settings.mesh) {
-    llvm::SmallVector<llvm::StringRef> list;
-    llvm::SmallVector<bool> padded;
-    llvm::SmallVector<dist::OwnerMap> maps;
-    for (const MeshAxisSettings::Entry &entry : axis.list) {
-      if (settings.isWorkerAxis(axis.name)) // each worker has a mini-batch of its own
-        break;
-      list.push_back(entry.axis);
-      padded.push_back(entry.padded);
-      maps.push_back(entry.zigzag ? dist::OwnerMap::zigzag() : dist::OwnerMap::unequal(axis.chunks, entry.counts));
-      places.push_back(b.getNamedAttr(axis.name + "." + entry.axis, location(entry.range)));
-    }
-    axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded),
-                    dist::listMaps(b.getContext(), maps)});
-    if (axis.balanced)
-      balance.push_back(b.getNamedAttr(axis.name, location(axis.parts)));
-    if (!axis.schedule.empty())
-      schedules.push_back(b.getNamedAttr(axis.name, b.getStringAttr(axis.schedule)));
-    if (axis.ring.valid()) {
-      rings.push_back(axis.name);
-      places.push_back(b.getNamedAttr(axis.name + ".ring", location(axis.ring)));
-    }
-    if (settings.isWorkerAxis(axis.name))
-      places.push_back(b.getNamedAttr(axis.name + ".sync", location(settings.sync->range)));
-    for (const auto &[what, range] : axis.stored)
-      stores[what].push_back(axis.name);
-    if (!axis.stored.empty())
-      places.push_back(b.getNamedAttr(axis.name + ".store", location(axis.stored.begin()->second)));
+};
+
+void LayoutAttributes::add(const MeshAxisSettings &axis) {
+  llvm::SmallVector<llvm::StringRef> list;
+  llvm::SmallVector<bool> padded;
+  llvm::SmallVector<dist::OwnerMap> maps;
+  for (const MeshAxisSettings::Entry &entry : axis.list) {
+    if (settings.isWorkerAxis(axis.name)) // each worker has a mini-batch of its own
+      break;
+    list.push_back(entry.axis);
+    padded.push_back(entry.padded);
+    maps.push_back(entry.zigzag ? dist::OwnerMap::zigzag() : dist::OwnerMap::unequal(axis.chunks, entry.counts));
+    places.push_back(named(axis.name + "." + entry.axis, location(entry.range)));
   }
+  axes.push_back({b.getStringAttr(axis.name), axis.size, b.getStrArrayAttr(list), b.getDenseBoolArrayAttr(padded),
+                  dist::listMaps(b.getContext(), maps)});
+  if (axis.balanced)
+    balance.push_back(named(axis.name, location(axis.parts)));
+  if (!axis.schedule.empty())
+    schedules.push_back(named(axis.name, b.getStringAttr(axis.schedule)));
+  if (axis.ring.valid()) {
+    rings.push_back(axis.name);
+    places.push_back(named(axis.name + ".ring", location(axis.ring)));
+  }
+  if (settings.isWorkerAxis(axis.name))
+    places.push_back(named(axis.name + ".sync", location(settings.sync->range)));
+  for (const auto &[what, range] : axis.stored)
+    stores[what].push_back(axis.name);
+  if (!axis.stored.empty())
+    places.push_back(named(axis.name + ".store", location(axis.stored.begin()->second)));
+}
+
+void LayoutAttributes::add(const CollectiveSettings &collective) {
+  llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
+  algorithms.push_back(b.getDictionaryAttr(
+      {named("op", b.getStringAttr(collective.kind)), named("over", b.getStrArrayAttr(over)),
+       named("algorithm", b.getStringAttr(collective.algorithm)), named("place", location(collective.range))}));
+}
+
+void LayoutAttributes::setOn(mlir::ModuleOp module) {
   if (axes.empty()) // one rank: a mesh of one, which nothing is split over
     axes.push_back({b.getStringAttr("rank"), 1, b.getStrArrayAttr({}), b.getDenseBoolArrayAttr({}), {}});
-  for (const CollectiveSettings &collective : settings.collectives) {
-    llvm::SmallVector<llvm::StringRef> over(collective.over.begin(), collective.over.end());
-    algorithms.push_back(b.getDictionaryAttr({b.getNamedAttr("op", b.getStringAttr(collective.kind)),
-                                              b.getNamedAttr("over", b.getStrArrayAttr(over)),
-                                              b.getNamedAttr("algorithm", b.getStringAttr(collective.algorithm)),
-                                              b.getNamedAttr("place", location(collective.range))}));
-  }
-  if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : settings.nodeRanks)
-    (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
-  (*module)->setAttr(dist::kMesh, dist::MeshAttr::get(context.get(), axes));
+  module->setAttr(dist::kMesh, dist::MeshAttr::get(b.getContext(), axes));
   llvm::SmallVector<mlir::NamedAttribute> stored;
   for (const auto &[what, over] : stores)
-    stored.push_back(b.getNamedAttr(what, b.getStrArrayAttr(over)));
-  (*module)->setAttr(dist::kStore, b.getDictionaryAttr(stored));
+    stored.push_back(named(what, b.getStrArrayAttr(over)));
+  module->setAttr(dist::kStore, b.getDictionaryAttr(stored));
   if (!schedules.empty())
-    (*module)->setAttr(dist::kSchedules, b.getDictionaryAttr(schedules));
+    module->setAttr(dist::kSchedules, b.getDictionaryAttr(schedules));
   if (!balance.empty())
-    (*module)->setAttr(dist::kBalance, b.getDictionaryAttr(balance));
+    module->setAttr(dist::kBalance, b.getDictionaryAttr(balance));
   if (!rings.empty())
-    (*module)->setAttr(dist::kRing, b.getStrArrayAttr(rings));
-  if (settings.offload && (!settings.offload->directory.empty() || options.machine != Machine::Cpu)) {
-    (*module)->setAttr(dist::kOffload, b.getStringAttr(settings.offload->directory));
-    if (options.machine != Machine::Cpu)
-      (*module)->setAttr(rt::kStaged, b.getUnitAttr());
-    places.push_back(b.getNamedAttr(dist::kOffload, location(settings.offload->range)));
+    module->setAttr(dist::kRing, b.getStrArrayAttr(rings));
+  if (settings.offload && (!settings.offload->directory.empty() || hasDevice)) {
+    module->setAttr(dist::kOffload, b.getStringAttr(settings.offload->directory));
+    if (hasDevice)
+      module->setAttr(rt::kStaged, b.getUnitAttr());
+    places.push_back(named(dist::kOffload.str(), location(settings.offload->range)));
   }
-  (*module)->setAttr(dist::kLines, b.getDictionaryAttr(places));
-  (*module)->setAttr(dist::kAlgorithms, b.getArrayAttr(algorithms));
+  module->setAttr(dist::kLines, b.getDictionaryAttr(places));
+  module->setAttr(dist::kAlgorithms, b.getArrayAttr(algorithms));
+}
+} // namespace
+
+/// The mesh, and where in the spec each of its lines stands.
+void Compilation::annotateLayout(mlir::Builder &b) {
+  LayoutAttributes attributes(settings, options.machine != Machine::Cpu, b, [this](const SourceRange &at) { return locationOf(at); });
+  for (const MeshAxisSettings &axis : settings.mesh)
+    attributes.add(axis);
+  for (const CollectiveSettings &collective : settings.collectives)
+    attributes.add(collective);
+  if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : settings.nodeRanks)
+    (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
+  attributes.setOn(*module);
 }
 
 } // namespace echelon
