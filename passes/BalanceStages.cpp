@@ -6,6 +6,7 @@
 //      and there to its smallest chunk; of equals to the later one, as the earlier ones keep values of more micro
 //      batches. Of loops in a row, all ways to cut the row are compared (pipeline/Balance.h).
 #include "ir/dist/State.h"
+#include "ir/ech/Recompute.h"
 #include "passes/Passes.h"
 #include "passes/pipeline/Balance.h"
 
@@ -31,15 +32,28 @@ int64_t flopsOf(Operation *op) {
   return sum;
 }
 
-/// A repeat that hands something on, as stages do, and its derivative, null in an evaluation.
+/// The repeats along one axis: one that hands something on, as stages do, with its derivative, null in an evaluation;
+/// and all that stages have a part of.
 struct Loops {
   ech::RepeatOp forward, backward;
+  SmallVector<ech::RepeatOp> all;
 };
-Loops loopsIn(Block &block, StringRef axis) {
+/// Those in a block that has one which hands something on; else those of the first block.
+Loops loopsAlong(ModuleOp module, StringRef axis) {
   Loops found;
-  for (auto loop : block.getOps<ech::RepeatOp>())
-    if (loop.getAxis() == axis && !loop.getCarried().empty())
-      (loop.getReverse() ? found.backward : found.forward) = loop;
+  module.walk([&](ech::RepeatOp loop) {
+    if (loop.getAxis() != axis || found.backward)
+      return; // the derivative is where the loop is
+    Loops here;
+    for (auto each : loop->getBlock()->getOps<ech::RepeatOp>())
+      if (each.getAxis() == axis) {
+        here.all.push_back(each);
+        if (!each.getCarried().empty())
+          (each.getReverse() ? here.backward : here.forward) = each;
+      }
+    if (here.forward || found.all.empty())
+      found = here;
+  });
   return found;
 }
 
@@ -79,32 +93,40 @@ bool isDivided(Operation *op, ArrayAttr axes) {
 }
 
 /// All operations of a pass by what they are of: an iteration; what leads into a repeat, or follows from its derivative
-/// and leads into none before; what follows from the last repeat. What all stages do counts for none.
-pipeline::StageCosts costsOf(ArrayRef<Loops> row, ArrayAttr axes) {
+/// and leads into none before; what follows from the last repeat. What all stages do counts for none. A repeat that
+/// hands on nothing has iterations alone.
+pipeline::StageCosts costsOf(MutableArrayRef<Loops> row, ArrayAttr axes) {
   pipeline::StageCosts costs;
   llvm::DenseMap<Operation *, size_t> leadsInto;
-  for (auto [i, loops] : llvm::enumerate(row)) {
-    for (Operation *op : before(loops.forward))
-      leadsInto.try_emplace(op, i);
-    if (loops.backward) // of derivatives the later repeat's comes first
-      for (Operation *op : behind(loops.backward))
-        leadsInto.try_emplace(op, i);
-  }
-  const llvm::DenseSet<Operation *> last = behind(row.back().forward);
-  for (Loops loops : row)
-    costs.repeats.push_back({static_cast<int64_t>(loops.forward.getCount()), 0, 0});
-  for (Operation &op : *row.front().forward->getBlock()) {
-    auto *loops = llvm::find_if(row, [&](Loops each) { return &op == each.forward || &op == each.backward; });
-    if (loops != row.end()) {
-      pipeline::RepeatCosts &of = costs.repeats[size_t(loops - row.begin())];
-      of.iteration += flopsOf(&op) / of.count;
-    } else if (isDivided(&op, axes)) {
-      continue;
-    } else if (auto into = leadsInto.find(&op); into != leadsInto.end()) {
-      costs.repeats[into->second].before += flopsOf(&op);
-    } else if (last.contains(&op)) {
-      costs.behind += flopsOf(&op);
+  llvm::DenseSet<Operation *> last, loops;
+  Operation *first = nullptr; // of those that hand something on
+  for (auto [i, each] : llvm::enumerate(row)) {
+    pipeline::RepeatCosts &of = costs.repeats.emplace_back();
+    of.count = each.all.empty() ? 0 : static_cast<int64_t>(each.all.front().getCount()); // nobody reads what it makes
+    for (ech::RepeatOp loop : each.all) {
+      loops.insert(loop);
+      of.iteration += flopsOf(loop) / of.count;
     }
+    if (!each.forward)
+      continue;
+    if (!first)
+      first = each.forward;
+    for (Operation *op : before(each.forward))
+      leadsInto.try_emplace(op, i);
+    if (each.backward) // of derivatives the later repeat's comes first
+      for (Operation *op : behind(each.backward))
+        leadsInto.try_emplace(op, i);
+    last = behind(each.forward);
+  }
+  if (!first)
+    return costs;
+  for (Operation &op : *first->getBlock()) {
+    if (loops.contains(&op) || isDivided(&op, axes))
+      continue;
+    if (auto into = leadsInto.find(&op); into != leadsInto.end())
+      costs.repeats[into->second].before += flopsOf(&op);
+    else if (last.contains(&op))
+      costs.behind += flopsOf(&op);
   }
   return costs;
 }
@@ -121,17 +143,30 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
     Builder b(module.getContext());
     for (NamedAttribute each : balance) {
       const int m = mesh.index(each.getName());
-      const pipeline::StageCosts costs = costsOver(axes[m].list);
-      if (costs.repeats.empty())
+      SmallVector<Loops> row;
+      for (StringRef axis : axes[m].list.getAsValueRange<StringAttr>())
+        row.push_back(loopsAlong(module, axis));
+      const pipeline::StageCosts costs = costsOf(row, axes[m].list);
+      const int64_t chunks = mesh.mapOf(m, cast<StringAttr>(axes[m].list[0])).chunks, places = axes[m].size * chunks;
+      int64_t iterations = 0;
+      for (const pipeline::RepeatCosts &repeat : costs.repeats)
+        iterations += repeat.count;
+      if (iterations == 0)
         continue;
-      if (costs.repeats.size() != axes[m].list.size()) {
+      if (iterations < places) {
         emitError(cast<LocationAttr>(each.getValue()))
-            << "E0601: `as balanced` of a chain in which a repeat hands on nothing is not built yet; give the numbers, "
-               "as (…)";
+            << "E0312: " << axes[m].name.getValue() << " has " << places << (chunks > 1 ? " chunks" : " stages")
+            << " for " << iterations
+            << " iterations, as nobody reads what other repeats of the chain make; leave these out";
         return signalPassFailure();
       }
-      const auto first = cast<StringAttr>(axes[m].list[0]);
-      axes[m].maps = listMaps(b.getContext(), pipeline::balanced(costs, axes[m].size, mesh.mapOf(m, first).chunks));
+      auto maps = pipeline::balanced(costs, axes[m].size, chunks);
+      for (auto [map, loops] : llvm::zip(maps, row)) { // groups of iterations have been counted, where there are such
+        auto group = loops.all.empty() ? IntegerAttr() : loops.all[0]->getAttrOfType<IntegerAttr>(ech::kOverGroups);
+        for (int64_t &size : map.sizes)
+          size *= group ? group.getInt() : 1;
+      }
+      axes[m].maps = listMaps(b.getContext(), maps);
       SmallVector<int64_t> numbers;
       for (const pipeline::RepeatCosts &repeat : costs.repeats)
         numbers.append({repeat.before, repeat.iteration});
@@ -139,30 +174,7 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
       wentBy.push_back(b.getNamedAttr(each.getName(), b.getDenseI64ArrayAttr(numbers)));
     }
     module->setAttr(kMesh, MeshAttr::get(module.getContext(), axes));
-    module->setAttr(kBalance, b.getDictionaryAttr(wentBy));
-  }
-
-  /// Of the repeats along these axes; without one that hands something on, stages have nothing besides. None: there is
-  /// no such repeat.
-  pipeline::StageCosts costsOver(ArrayAttr axes) {
-    SmallVector<Loops> row(axes.size());
-    ech::RepeatOp any;
-    getOperation().walk([&](ech::RepeatOp loop) {
-      if (!ech::has(axes, loop.getAxis()))
-        return;
-      any = loop;
-      for (auto [axis, known] :
-           llvm::zip(axes.getAsValueRange<StringAttr>(), row)) // the derivative is where the loop is
-        if (Loops found = loopsIn(*loop->getBlock(), axis); found.forward && !known.backward)
-          known = found;
-    });
-    llvm::erase_if(row, [](Loops loops) { return !loops.forward; });
-    if (!row.empty())
-      return costsOf(row, axes);
-    if (!any)
-      return {};
-    const auto count = static_cast<int64_t>(any.getCount());
-    return pipeline::StageCosts{{{count, flopsOf(any) / std::max<int64_t>(1, count), 0}}, 0};
+    module->setAttr(pipeline::kBalancedBy, b.getDictionaryAttr(wentBy));
   }
 };
 } // namespace

@@ -250,7 +250,9 @@ def BalanceStages : DistPass<"dist-balance-stages"> {
     What counts is the floating-point operations of an iteration, forward and backward, of what goes into the first one
     and follows from its derivative (the first stage), and of what follows from the last one (the last stage). One after
     the other, iterations go to the stage that is fastest with it: as all cost the same, no counts have a faster slowest
-    stage. Of a chain, `pp = 3 [encoder, decoder]`, the slowest chunk is as fast as can be. Runs before the layout, which has to know which stage holds what, and behind the derivatives.
+    stage. Of a chain, `pp = 3 [encoder, decoder]`, the slowest chunk is as fast as can be; a repeat that hands on
+    nothing has iterations alone. Groups of iterations, as `recompute every` makes them, stay together. What it went by
+    is `dist.balanced_by`. Runs before the layout, which has to know which stage holds what, and behind the derivatives.
   }];
 }
 
@@ -297,6 +299,8 @@ def FormPipeline : DistPass<"dist-form-pipeline"> {
        cotangents go the other way. What is made at one place of the row and read at others goes along likewise.
     3. The loop over micro batches becomes two, of the forward passes and of the backward passes, which read what the
        forward ones have kept.
+    4. What it carries, a maximum or minimum over samples, is found by one stage; a message behind the loop makes that
+       of all stages.
     ```mlir
     %sums:2 = ech.repeat "micro" = 4 time {
       %x = embed; %y, %h = ech.repeat "layer" = 8 carry(%x) {…}; %loss = head(%y)

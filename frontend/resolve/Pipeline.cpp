@@ -1,6 +1,6 @@
 // Which iterations of repeats the stages of a pipeline have.
 #include "frontend/resolve/Pipeline.h"
-#include "runtime/program/Row.h"
+#include "passes/pipeline/DealOut.h"
 #include <algorithm>
 #include <numeric>
 
@@ -163,7 +163,7 @@ void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> 
     const int64_t places = mesh.size * mesh.chunks;
     if (mesh.counts.empty())
       mesh.counts.assign(size_t(places), std::accumulate(iterations.begin(), iterations.end(), int64_t(0)) / places);
-    const auto counts = runtime::dealtOut(iterations, mesh.counts);
+    const auto counts = pipeline::dealtOut(iterations, mesh.counts);
     for (size_t i = 0; i < stages.size(); ++i)
       stages[i]->counts = counts[i];
   }

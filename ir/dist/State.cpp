@@ -40,18 +40,6 @@ int echelon::dist::stagesOf(MeshAttr mesh, StringRef axis) {
   return -1;
 }
 
-int64_t echelon::dist::stageOf(MeshAttr mesh, StringRef axis, int64_t count, int64_t iteration) {
-  const int m = stagesOf(mesh, axis);
-  const OwnerMap map = mesh.mapOf(m, axis, count);
-  int64_t chunk = 0;
-  if (map.isEqual())
-    chunk = iteration / (count / (map.chunks * mesh.sizeOf(m)));
-  else
-    while (map.before(chunk + 1) <= iteration)
-      ++chunk;
-  return chunk % mesh.sizeOf(m);
-}
-
 StateAttr echelon::dist::ownState(Tensor type, MeshAttr mesh) {
   StateAttr state = wholeState(mesh);
   for (int m = 0; m < mesh.size(); ++m)

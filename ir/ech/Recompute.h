@@ -10,7 +10,7 @@ namespace echelon::ech {
 inline constexpr llvm::StringLiteral kRecompute = "ech.recompute";
 /// Unit, on a repeat: its derivative computes again what it does not keep.
 inline constexpr llvm::StringLiteral kComputesAgain = "ech.computes_again";
-/// Unit, on a repeat over groups of iterations and on its derivative: the repeat within counts on.
+/// On a repeat over groups of iterations and on its derivative, how many a group has: the repeat within counts on.
 inline constexpr llvm::StringLiteral kOverGroups = "ech.over_groups";
 /// String array, on an operation: the names of `recompute keep (NAMES)` that its value goes by.
 inline constexpr llvm::StringLiteral kKeptAs = "ech.kept_as";

@@ -2,6 +2,7 @@
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/pipeline/Balance.h"
 #include "passes/pipeline/Row.h"
 #include "runtime/program/Turns.h"
 #include "llvm/ADT/STLExtras.h"
@@ -77,6 +78,20 @@ void simulate(PipelineCost &cost, const runtime::StageOrder &schedule) {
   cost.bubble = double(idle) / double(all * cost.rows.size() - idle);
 }
 
+/// How many iterations the repeats along an axis have whose stages have equally many: as parameters say that are
+/// stacked along it, which no groups of iterations change; without any, as the loops of each of `places` say.
+int64_t iterationsAlong(StringAttr axis, int64_t places, rt::FunctionOp train) {
+  for (auto variable : train->getParentOfType<ModuleOp>().getOps<ech::VariableOp>())
+    if (auto type = cast<ech::Tensor>(variable.getType()); type.has(axis))
+      return type.sizeOf(axis);
+  int64_t each = 1;
+  train.walk([&](rt::ForOp loop) {
+    if (loop.getAxis() == axis.getValue())
+      each = static_cast<int64_t>(loop.getCount());
+  });
+  return each * places;
+}
+
 } // namespace
 
 std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
@@ -97,21 +112,18 @@ std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
     const dist::OwnerMap row = pipeline::rowOf(mesh, m);
     cost.chunks = row.chunks;
     cost.counts = row.sizes;
-    if (auto balance = module->getAttrOfType<DictionaryAttr>(dist::kBalance))
+    if (auto balance = module->getAttrOfType<DictionaryAttr>(pipeline::kBalancedBy))
       if (auto wentBy = balance.getAs<DenseI64ArrayAttr>(each.getName()))
         cost.wentBy = wentBy.asArrayRef().vec();
     if (auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches))
       cost.micro = micro.getInt();
-    const ArrayAttr axes = mesh.getAxes()[m].list;
-    train.walk([&](rt::ForOp loop) {
-      if (loop.getAxis() == cost.axis)
-        cost.iterations = static_cast<int64_t>(loop.getCount());
-    });
-    if (axes.size() > 1) { // of a chain each place has some of one repeat, some of the next
-      cost.iterations = 0;
-      for (auto axis : axes.getAsRange<StringAttr>())
-        cost.iterations += mesh.mapOf(m, axis).sizes.front();
+    const int64_t places = cost.stages * cost.chunks;
+    int64_t iterations = 0;
+    for (auto axis : mesh.getAxes()[m].list.getAsRange<StringAttr>()) {
+      const dist::OwnerMap map = mesh.mapOf(m, axis);
+      iterations += map.isEqual() ? iterationsAlong(axis, places, train) : map.total();
     }
+    cost.iterations = iterations / places;
     const runtime::StageOrder *schedule = runtime::stageOrderNamed(cost.schedule);
     if (!schedule)
       return std::nullopt;

@@ -8,9 +8,10 @@
 namespace echelon {
 
 struct PipelineCost {
-  std::string over, axis, schedule;                          ///< "pp", "layer", "1f1b"
-  int64_t stages = 1, chunks = 1, iterations = 1, micro = 1; ///< iterations: of each chunk of a stage
-  std::vector<int64_t> counts; ///< of each chunk, in order, where they have unequally many; else none
+  std::string over, axis, schedule; ///< "pp", "layer", "1f1b"
+  int64_t stages = 1, chunks = 1, micro = 1;
+  int64_t iterations = 1;      ///< of each chunk of a stage, where they have equally many
+  std::vector<int64_t> counts; ///< of each chunk, in order, where they have not; else none
   /// What the compiler chose these by: operations of what stands before the repeat, of an iteration, and of what stands
   /// behind it; of a chain, of each repeat in turn.
   std::vector<int64_t> wentBy;

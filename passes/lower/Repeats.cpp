@@ -7,6 +7,8 @@ using namespace echelon;
 using namespace echelon::lower;
 
 namespace {
+constexpr StringLiteral kChunk = "chunk";
+
 /// Of a repeat whose iterations stages of a pipeline divide, how; of others one rank has them all.
 struct Stages {
   Stages(Lowering &l, ech::RepeatOp op) : mesh(dist::stagesOf(l.mesh, op.getAxis())) {
@@ -44,10 +46,12 @@ Value ofChunk(Lowering &l, ech::RepeatOp op, ArrayRef<int64_t> numbers, StringRe
                               turn ? l.b.getI64IntegerAttr(stages.ranks) : IntegerAttr());
 }
 
-/// How many iterations this rank does, where ranks differ.
+/// How many iterations this rank does, where ranks differ; of several chunks, in a turn.
 Value ownIterations(Lowering &l, ech::RepeatOp op) {
   const Stages stages(l, op);
-  return stages.map.isEqual() ? Value() : ofChunk(l, op, stages.map.sizes, ("own_" + op.getAxis()).str(), Value());
+  return stages.map.isEqual() || (stages.map.chunks > 1 && !stages.isInTurn)
+             ? Value()
+             : ofChunk(l, op, stages.map.sizes, ("own_" + op.getAxis()).str(), Value());
 }
 
 /// The position of an iteration among all, of one among the rank's own.
@@ -87,7 +91,7 @@ bool isReadAsWhole(Value stack, StringRef axis) {
 /// Zeros where some rank makes nothing.
 void fillPadding(Lowering &l, ech::RepeatOp op, Value stack, Destination place) {
   const Stages stages(l, op);
-  if (place.adds || !isReadAsWhole(stack, op.getAxis()))
+  if (stages.map.isEqual() || place.adds || !isReadAsWhole(stack, op.getAxis()))
     return;
   const int64_t least = *std::min_element(stages.map.sizes.begin(), stages.map.sizes.end());
   if (least < ownCount(l, op))
@@ -288,7 +292,7 @@ void echelon::lower::placeResults(Lowering &l, ech::RepeatOp op, Places &places)
     places.stacks.push_back(part ? Destination() : l.target(stack));
     if (part)
       l.bind(stack, part);
-    else if (places.own)
+    else
       fillPadding(l, op, stack, places.stacks.back());
   }
   for (Value sum : op.getSums()) {
@@ -336,14 +340,32 @@ LogicalResult echelon::lower::lowerIterations(Lowering &l, ech::RepeatOp op, Pla
     l.positions.erase(op.getAxis());
   return success();
 }
+
+/// A repeat that hands on nothing, outside of turns: a rank does its chunks one after the other, in a loop over them.
+static LogicalResult lowerInChunks(Lowering &l, ech::RepeatOp op, const Stages &stages) {
+  Places places;
+  placeResults(l, op, places);
+  OpBuilder::InsertionGuard guard(l.b);
+  auto chunks = rt::ForOp::create(l.b, op.getLoc(), kChunk, stages.map.chunks, op.getReverse(), /*time=*/false);
+  l.b.setInsertionPointToStart(&chunks.getBody().front());
+  l.chunks = {l.mesh.getAxes()[stages.mesh].list, stages.map.chunks, 1, chunks.position(), {}};
+  places.own = ownIterations(l, op);
+  for (auto [stack, place] : llvm::zip(op.getStacks(), places.stacks))
+    place.buffer = l.chunkOf(place.buffer, ech::tensor(stack), stack.getLoc());
+  auto loop =
+      rt::ForOp::create(l.b, op.getLoc(), op.getAxis(), ownCount(l, op), op.getReverse(), op.getTime(), places.own);
+  const LogicalResult lowered =
+      lowerIterations(l, op, places, loop.getBody().front(), loop.position(), loop.position());
+  l.chunks = {};
+  return lowered;
+}
+
 static LogicalResult lowerRepeat(Lowering &l, ech::RepeatOp op) {
   if (auto turns = op->getAttrOfType<DictionaryAttr>(dist::kTurns))
     return lowerInTurns(l, op, turns);
   const Stages stages(l, op);
-  if (!stages.map.isEqual() && stages.map.chunks > 1 && !stages.isInTurn)
-    return emitError(op.getLoc()) << "E0601: a repeat along " << op.getAxis()
-                                  << " that hands on nothing, in stages of several unequal chunks, is not built yet; "
-                                     "leave `interleaved` or `as` out";
+  if (stages.map.chunks > 1 && !stages.isInTurn)
+    return lowerInChunks(l, op, stages);
   Places places;
   placeResults(l, op, places);
   auto loop =

@@ -1,11 +1,16 @@
 // How many iterations the stages of a pipeline have, so that the slowest is as fast as possible.
 #pragma once
+#include "passes/pipeline/DealOut.h"
 #include "runtime/program/OwnerMap.h"
-#include "runtime/program/Row.h"
 #include <algorithm>
 #include <vector>
 
 namespace echelon::pipeline {
+
+/// On the module, by the mesh axes whose stages were balanced: the floating-point operations of what stands before the
+/// repeat, of one of its iterations, and of what stands behind it, of repeats in a row alternately so on:
+/// {pp = [3, 12, 40]}.
+inline constexpr char kBalancedBy[] = "dist.balanced_by";
 
 /// A repeat whose iterations stages divide: how many there are, what one costs, and what stands before the first.
 struct RepeatCosts {
@@ -72,8 +77,8 @@ inline std::vector<runtime::OwnerMap> balanced(const StageCosts &costs, int64_t 
   for (const RepeatCosts &repeat : costs.repeats)
     counts.push_back(repeat.count);
   std::vector<runtime::OwnerMap> maps;
-  for (const std::vector<int64_t> &sizes : runtime::dealtOut(
-           counts, counts.size() == 1 ? balancedOne(costs, stages, chunks) : balancedRow(costs, stages * chunks)))
+  for (const std::vector<int64_t> &sizes :
+       dealtOut(counts, counts.size() == 1 ? balancedOne(costs, stages, chunks) : balancedRow(costs, stages * chunks)))
     maps.push_back(runtime::OwnerMap::unequal(chunks, sizes));
   return maps;
 }

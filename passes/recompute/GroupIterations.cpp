@@ -29,7 +29,7 @@ RepeatOp inGroups(RepeatOp loop, int64_t size, StringAttr inner, Type real) {
   auto outer = RepeatOp::create(builder, loop.getLoc(), axis, groups, loop.getCarried(), slices, finals,
                                 stacked(groups, axis, inside), sums);
   outer.setAlong(loop.getAlong());
-  outer->setDiscardableAttr(kOverGroups, builder.getUnitAttr());
+  outer->setDiscardableAttr(kOverGroups, builder.getI64IntegerAttr(size));
   Block &block = outer.getBody().emplaceBlock();
   for (auto [value, argument] : llvm::zip(loop.getCarried(), loop.carriedArguments()))
     block.addArgument(value.getType(), argument.getLoc());
@@ -83,57 +83,61 @@ void mark(RepeatOp loop) { loop->setAttr(kComputesAgain, UnitAttr::get(loop.getC
 
 /// How many iterations the stages of a pipeline have, or the chunks of these; a loop without stages is one.
 struct Parts {
-  Parts(RepeatOp loop) : all(int64_t(loop.getCount())) {
+  Parts(RepeatOp loop, ArrayRef<RepeatOp> loops) : all(int64_t(loop.getCount())), counts{all} {
     mesh = dist::meshOf(loop);
     over = dist::stagesOf(mesh, loop.getAxis());
-    if (over < 0 || mesh.sizeOf(over) == 1) {
-      counts = {all};
+    areStages = over >= 0 && mesh.sizeOf(over) > 1;
+    if (!areStages)
       return;
-    }
     map = mesh.mapOf(over, loop.getAxis());
-    const int64_t parts = mesh.sizeOf(over) * map.chunks;
     auto balance = loop->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(dist::kBalance);
     isBalanced = balance && balance.contains(mesh.nameOf(over));
+    llvm::SmallDenseSet<StringRef> row{loop.getAxis()};
+    for (RepeatOp other : loops) // of a chain
+      if (dist::stagesOf(mesh, other.getAxis()) == over && row.insert(other.getAxis()).second)
+        others += int64_t(other.getCount());
+    counts.clear();
     if (!map.isEqual())
       counts.assign(map.sizes.begin(), map.sizes.end());
-    else if (all % parts == 0 && !isBalanced)
-      counts = {all / parts};
+    else if (all % places() == 0 && !isBalanced)
+      counts = {all / places()};
   }
 
-  bool areStages() const { return counts.empty() || counts[0] != all; }
-  /// Whether iterations can be grouped by `size`: each stage, or chunk, has one group or more.
+  int64_t places() const { return mesh.sizeOf(over) * map.chunks; }
+  /// Whether iterations can be grouped by `size`: each stage, or chunk, has one group or more; in a chain, or none.
   bool divide(int64_t size) const {
     if (isBalanced) // groups are counted, then
-      return all % size == 0 && all / size >= mesh.sizeOf(over) * map.chunks;
-    return llvm::all_of(counts, [&](int64_t count) { return count % size == 0 && (areStages() || size < count); });
+      return all % size == 0 && all / size + others >= places();
+    return llvm::all_of(counts, [&](int64_t count) { return count % size == 0 && (areStages || size < count); });
   }
   /// "the 4 of a stage, as layer = 8 has over pp = 2".
   std::string text(RepeatOp loop) const {
     const std::string of = loop.getAxis().str() + " = " + std::to_string(all);
-    if (!areStages())
+    if (!areStages)
       return of;
     const std::string over = mesh.nameOf(this->over).str() + " = " + std::to_string(mesh.sizeOf(this->over)),
                       what = map.chunks > 1 ? "chunk" : "stage",
                       with = map.chunks > 1 ? ", interleaved(" + std::to_string(map.chunks) + ")" : "";
     if (isBalanced)
-      return of + " into a group or more for each " + what + " of " + over + with;
+      return of + " into a group or more for each " + what + " of " + over + with +
+             (others ? ", but for those that have others of the chain" : "");
     if (map.isEqual())
       return "the " + std::to_string(counts[0]) + " of a " + what + ", as " + of + " has over " + over + with;
     return "those of each " + what + ", as " + of + " has over " + over + with + " as " + dist::spellSizes(map);
   }
 
-  int64_t all;
+  int64_t all, others = 0; ///< others: iterations of the other repeats of a chain
   dist::MeshAttr mesh;
-  int over;
+  int over = -1;
   dist::OwnerMap map;
-  bool isBalanced = false;
+  bool areStages = false, isBalanced = false;
   SmallVector<int64_t> counts; ///< none: unknown here, or layout refuses
 };
 
 /// Groups are of iterations in a row: those of a stage of a pipeline, or of one of its chunks. One group of a stage may
 /// have all of them: of other micro batches less is kept meanwhile.
-LogicalResult checkSize(const Recompute &clause, RepeatOp loop) {
-  const Parts parts(loop);
+LogicalResult checkSize(const Recompute &clause, RepeatOp loop, ArrayRef<RepeatOp> loops) {
+  const Parts parts(loop, loops);
   if (parts.divide(clause.every))
     return success();
   std::string divisors;
@@ -141,7 +145,7 @@ LogicalResult checkSize(const Recompute &clause, RepeatOp loop) {
     if (parts.divide(n))
       divisors += (divisors.empty() ? "" : ", ") + std::to_string(n);
   InFlightDiagnostic said = clause.error(loop->getParentOfType<ModuleOp>());
-  if (!parts.areStages() && clause.every >= parts.all)
+  if (!parts.areStages && clause.every >= parts.all)
     said << "one group of " << clause.every << " would be all iterations of " << parts.text(loop)
          << ", all of them kept at once";
   else
@@ -152,21 +156,23 @@ LogicalResult checkSize(const Recompute &clause, RepeatOp loop) {
 LogicalResult group(const Recompute &clause, StepOp step, ArrayRef<RepeatOp> loops) {
   const Type real = realType(step);
   llvm::SetVector<StringRef> axes;
-  bool isFound = false;
+  SmallVector<RepeatOp> found;
   for (RepeatOp loop : loops) {
     axes.insert(loop.getAxis());
     if (loop.getAxis() != clause.axis)
       continue;
-    isFound = true;
-    if (failed(checkSize(clause, loop)))
+    found.push_back(loop);
+    if (failed(checkSize(clause, loop, loops)))
       return failure();
+  }
+  for (RepeatOp loop : found) {
     if (clause.every > 1) {
       loop = inGroups(loop, clause.every, freeAxis(step, (clause.axis + "_in_group").str()), real);
       countOn(loop, clause.every, real);
     }
     mark(loop);
   }
-  if (!isFound)
+  if (found.empty())
     return clause.error(step->getParentOfType<ModuleOp>())
            << "no repeat runs over " << clause.axis << "; repeats run over " << llvm::join(axes, ", ");
   return success();

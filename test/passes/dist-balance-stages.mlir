@@ -3,7 +3,7 @@
 // RUN: echelon-opt %s -split-input-file --dist-balance-stages | FileCheck %s
 
 // An iteration has 72 operations, what goes into the first one 8, what is behind the last one 160.
-// CHECK: dist.balance = {pp = array<i64: 8, 72, 160>}, dist.mesh = #dist.mesh<pp = 4 [layer blocks (8, 8, 8, 6)]>
+// CHECK: dist.balanced_by = {pp = array<i64: 8, 72, 160>}, dist.mesh = #dist.mesh<pp = 4 [layer blocks (8, 8, 8, 6)]>
 !x = !ech.tensor<[batch=2, a=4], f32>
 !w = !ech.tensor<[layer=30, a=4, b=4], f32>
 !one = !ech.tensor<[a=4, b=4], f32>

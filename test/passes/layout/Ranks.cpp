@@ -265,7 +265,12 @@ struct Ranks {
     if (stages < 0)
       return rank;
     Coordinates at = coordinates[rank];
-    at[stages] = dist::stageOf(mesh, op.getAxis(), int64_t(op.getCount()), position);
+    const auto count = int64_t(op.getCount());
+    const dist::OwnerMap map = mesh.mapOf(stages, op.getAxis(), count);
+    int64_t chunk = map.isEqual() ? position / (count / (map.chunks * mesh.sizeOf(stages))) : 0;
+    while (!map.isEqual() && map.before(chunk + 1) <= position)
+      ++chunk;
+    at[stages] = chunk % mesh.sizeOf(stages);
     return rankAt(at);
   }
   /// In a pipeline each rank does all iterations, with what the stages have; each has the stacks and sums of its own.

@@ -331,27 +331,6 @@ void Compilation::refuseRingsOnGpus() {
     }
 }
 
-/// What a chain of repeats does not go with yet.
-static void refuseWithChains(RunSettings &settings, bool isOnGpu) {
-  for (const MeshAxisSettings &mesh : settings.mesh) {
-    if (mesh.size == 1 || llvm::none_of(mesh.list, [](auto &entry) { return entry.follows; }))
-      continue;
-    auto refuse = [&](const std::string &with, const std::string &instead) {
-      settings.layoutBuilt = false;
-      settings.notBuilt.push_back(
-          {join(mesh.list.front().range, mesh.list.back().range), "a chain of repeats " + with, instead});
-    };
-    if (isOnGpu)
-      refuse("on a GPU", "split the axis of one repeat");
-    if (settings.sync)
-      refuse("with a sync policy", "leave `then` or `sync` out");
-    if (settings.compress)
-      refuse("with compression", "leave `then` or `compress` out");
-    if (settings.recompute.policy == "every")
-      refuse("with recompute every", "write recompute full, or keep (…)");
-  }
-}
-
 void Compilation::checkLayoutAxes() {
   std::map<std::string, int64_t> sizes;
   std::set<std::string> repeats;
@@ -366,7 +345,6 @@ void Compilation::checkLayoutAxes() {
   size_t known = settings.notBuilt.size();
   checkAxes(settings, sizes, repeats, diagnostics);
   refuseRingsOnGpus();
-  refuseWithChains(settings, options.machine != Machine::Cpu);
   reportNotBuilt(known);
   if (!module)
     return;

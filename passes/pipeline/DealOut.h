@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace echelon::runtime {
+namespace echelon::pipeline {
 
 /// Of each repeat how many of its `counts` iterations are at each place, where these have room for so many in all: they
 /// are dealt out in order. (2, 4) to places of (1, 3, 2): (1, 1, 0) and (0, 2, 2). None of a repeat that is alone,
@@ -29,4 +29,4 @@ inline std::vector<std::vector<int64_t>> dealtOut(const std::vector<int64_t> &co
   return all;
 }
 
-} // namespace echelon::runtime
+} // namespace echelon::pipeline
