@@ -174,7 +174,7 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
       wentBy.push_back(b.getNamedAttr(each.getName(), b.getDenseI64ArrayAttr(numbers)));
     }
     module->setAttr(kMesh, MeshAttr::get(module.getContext(), axes));
-    module->setAttr(pipeline::kBalancedBy, b.getDictionaryAttr(wentBy));
+    module->setAttr(kBalancedBy, b.getDictionaryAttr(wentBy));
   }
 };
 } // namespace

@@ -203,25 +203,25 @@ void TrainResolver::split(const SplitClause &c) {
   if (c.parts != SplitClause::Even)
     for (MeshAxisSettings *axis : over)
       parts(c, *axis);
-  for (const std::vector<Ident> &chain : c.axes) {
+  for (const std::vector<Ident> &chain : c.axes)
     for (const Ident &name : chain)
-      for (MeshAxisSettings *axis : over) {
-        bool listed = false;
-        for (const MeshAxisSettings::Entry &entry : axis->list)
-          if (entry.axis == name.text && !listed) {
-            error(Code::E0304, name.range, "axis " + quoted(name.text) + " is listed twice for mesh axis " + axis->name)
-                .note(entry.range, "it is listed here first");
-            listed = true;
-          }
-        if (!listed && zigzag && settings.model && likeWhich(settings.model->body, name.text) == batchAxis())
-          error(Code::E0320, name.range,
-                "'with zigzag' shares out positions, and samples, which " + name.text +
-                    " counts, have none; split it in a line of its own, without zigzag");
-        if (!listed)
-          axis->list.push_back(
-              {name.text, padding != nullptr, zigzag != nullptr, name.range, &name != &chain.front(), {}});
-      }
-  }
+      for (MeshAxisSettings *axis : over)
+        list({name.text, padding != nullptr, zigzag != nullptr, name.range, &name != &chain.front(), {}}, *axis);
+}
+
+/// One more axis that a mesh axis splits.
+void TrainResolver::list(const MeshAxisSettings::Entry &entry, MeshAxisSettings &axis) {
+  for (const MeshAxisSettings::Entry &known : axis.list)
+    if (known.axis == entry.axis) {
+      error(Code::E0304, entry.range, "axis " + quoted(entry.axis) + " is listed twice for mesh axis " + axis.name)
+          .note(known.range, "it is listed here first");
+      return;
+    }
+  if (entry.zigzag && settings.model && likeWhich(settings.model->body, entry.axis) == batchAxis())
+    error(Code::E0320, entry.range,
+          "'with zigzag' shares out positions, and samples, which " + entry.axis +
+              " counts, have none; split it in a line of its own, without zigzag");
+  axis.list.push_back(entry);
 }
 
 void TrainResolver::store(const StoreClause &c) {

@@ -51,6 +51,7 @@ private:
   void take(const LayoutClause &, const Clause &);
   void split(const SplitClause &);
   void parts(const SplitClause &, MeshAxisSettings &);
+  void list(const MeshAxisSettings::Entry &, MeshAxisSettings &);
   void store(const StoreClause &);
   void offload(const OffloadClause &);
   void collective(const CollectiveClause &);

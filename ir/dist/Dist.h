@@ -53,10 +53,11 @@ inline constexpr llvm::StringLiteral kStore = "dist.store";
 inline constexpr llvm::StringLiteral kLines = "dist.lines";
 /// In which order the stages of a pipeline work, by the mesh axis that splits the repeat: {pp = "1f1b"}.
 inline constexpr llvm::StringLiteral kSchedules = "dist.schedules";
-/// The mesh axes whose stages dist-balance-stages gives iterations: {pp = loc("gpt.ech":40:5)}; then what it goes by,
-/// the floating-point operations of what stands before the repeat, of one of its iterations, and of what stands behind
-/// it, of repeats in a row alternately so on: {pp = [3, 12, 40]}.
+/// The mesh axes whose stages dist-balance-stages gives iterations: {pp = loc("gpt.ech":40:5)}.
 inline constexpr llvm::StringLiteral kBalance = "dist.balance";
+/// What it went by, the floating-point operations of what stands before the repeat, of one of its iterations, and of
+/// what stands behind it, of repeats in a row alternately so on: {pp = [3, 12, 40]}.
+inline constexpr llvm::StringLiteral kBalancedBy = "dist.balanced_by";
 /// On the loops of a pipeline whose passes come in the turns of a schedule, one behind the other, by what they are of a
 /// micro batch: {part = "backward", schedule = "1f1b", over = "pp", slots = 2, buffers = 1}, of how many a stage keeps
 /// something, and from how many buffers it sends. A stage whose iterations are in several chunks (`cyclic 2`) takes a

@@ -64,8 +64,6 @@ mlir::ArrayAttr listMaps(mlir::MLIRContext *context, llvm::ArrayRef<OwnerMap> ma
 std::string spell(const OwnerMap &map);
 /// "(7, 8, 8, 7)"; of equal chunks "()".
 std::string spellSizes(const OwnerMap &map);
-/// Of which coordinate over the mesh axis that divides a repeat's iterations, `stagesOf`, one of `count` is.
-int64_t stageOf(MeshAttr mesh, llvm::StringRef axis, int64_t count, int64_t iteration);
 
 /// Whether the state says something the mesh can do with the type: one entry a mesh axis, axes that the type has,
 /// sizes that divide (or are padded). Null `emitError`: says nothing.

@@ -30,9 +30,6 @@ std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64
 inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
 /// The blocks of what is done several times, in turn, or on some ranks alone; none of other operations.
 llvm::SmallVector<mlir::Block *, 2> blocksOf(mlir::Operation *op);
-/// How often an operation is done in one go of its function, by a rank that does it: once in a loop that runs until
-/// data end.
-int64_t timesOf(mlir::Operation *op);
 /// The name and number of micro batches or batches of a loop over them, or of stages that take them in turn.
 std::optional<ech::Axis> passesOf(mlir::Operation *op);
 /// What uses a buffer, or a view of it.

@@ -2,7 +2,6 @@
 #include "ir/dist/State.h"
 #include "ir/rt/Rt.h"
 #include "mlir/IR/SymbolTable.h"
-#include "passes/pipeline/Balance.h"
 #include "passes/pipeline/Row.h"
 #include "runtime/program/Turns.h"
 #include "llvm/ADT/STLExtras.h"
@@ -112,7 +111,7 @@ std::optional<PipelineCost> echelon::pipelineCost(ModuleOp module) {
     const dist::OwnerMap row = pipeline::rowOf(mesh, m);
     cost.chunks = row.chunks;
     cost.counts = row.sizes;
-    if (auto balance = module->getAttrOfType<DictionaryAttr>(pipeline::kBalancedBy))
+    if (auto balance = module->getAttrOfType<DictionaryAttr>(dist::kBalancedBy))
       if (auto wentBy = balance.getAs<DenseI64ArrayAttr>(each.getName()))
         cost.wentBy = wentBy.asArrayRef().vec();
     if (auto micro = module->getAttrOfType<IntegerAttr>(ech::kMicroBatches))

@@ -7,11 +7,6 @@
 
 namespace echelon::pipeline {
 
-/// On the module, by the mesh axes whose stages were balanced: the floating-point operations of what stands before the
-/// repeat, of one of its iterations, and of what stands behind it, of repeats in a row alternately so on:
-/// {pp = [3, 12, 40]}.
-inline constexpr char kBalancedBy[] = "dist.balanced_by";
-
 /// A repeat whose iterations stages divide: how many there are, what one costs, and what stands before the first.
 struct RepeatCosts {
   int64_t count = 0, iteration = 0, before = 0;

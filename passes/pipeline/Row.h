@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/dist/State.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace echelon::pipeline {
 

@@ -5,6 +5,7 @@
 
 #include "ir/dist/Dist.h"
 #include "ir/dist/Offload.h"
+#include "ir/dist/State.h"
 #include "ir/ech/Recompute.h"
 #include "ir/rt/Offload.h"
 #include "mlir/Pass/PassManager.h"
