@@ -147,19 +147,18 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
       for (StringRef axis : axes[m].list.getAsValueRange<StringAttr>())
         row.push_back(loopsAlong(module, axis));
       const pipeline::StageCosts costs = costsOf(row, axes[m].list);
-      const int64_t chunks = mesh.mapOf(m, cast<StringAttr>(axes[m].list[0])).chunks, places = axes[m].size * chunks;
+      const int64_t chunks = mesh.mapOf(m, cast<StringAttr>(axes[m].list[0])).chunks;
       int64_t iterations = 0;
       for (const pipeline::RepeatCosts &repeat : costs.repeats)
         iterations += repeat.count;
       if (iterations == 0)
         continue;
-      if (iterations < places) {
-        emitError(cast<LocationAttr>(each.getValue()))
-            << "E0312: " << axes[m].name.getValue() << " has " << places << (chunks > 1 ? " chunks" : " stages")
-            << " for " << iterations
-            << " iterations, as nobody reads what other repeats of the chain make; leave these out";
-        return signalPassFailure();
-      }
+      for (auto [axis, repeat] : llvm::zip(axes[m].list.getAsValueRange<StringAttr>(), costs.repeats))
+        if (repeat.count == 0) {
+          emitError(cast<LocationAttr>(each.getValue())) << "E0312: stages cannot be balanced by " << axis
+                                                         << ": nobody reads what this repeat makes; leave it out";
+          return signalPassFailure();
+        }
       auto maps = pipeline::balanced(costs, axes[m].size, chunks);
       for (auto [map, loops] : llvm::zip(maps, row)) { // groups of iterations have been counted, where there are such
         auto group = loops.all.empty() ? IntegerAttr() : loops.all[0]->getAttrOfType<IntegerAttr>(ech::kOverGroups);

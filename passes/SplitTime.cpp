@@ -51,10 +51,24 @@ public:
         op->dropAllUses();
         op->erase();
       }
+    shareAlike();
     return success();
   }
 
 private:
+  /// What no sample reaches, of all workers for which one rank works, is in equal shares.
+  void shareAlike() {
+    step.walk([&](PerWorkerOp each) {
+      if (!isOfWorkers(each))
+        return;
+      builder.setInsertionPoint(each);
+      build.loc = each.getLoc();
+      Value share = build.mul(each.getOperand(), build.constant(1.0 / double(each.workers().size)));
+      each.getResult().replaceAllUsesWith(build.expand(share, tensor(each.getResult())));
+      each.erase();
+    });
+  }
+
   /// What is fixed now that totals are: it comes after them.
   void follow(ArrayRef<Operation *> ops) {
     for (Operation *op : ops) {

@@ -29,6 +29,8 @@ Workers workersOf(mlir::ModuleOp module, run::SyncOp policy);
 Workers partsOf(mlir::ModuleOp module, run::CompressOp clause, ech::StepOp step, const Workers &workers);
 /// Marks what lies between sums over samples and a gradient: each worker's part goes through it by itself.
 void markLinear(mlir::Value gradient, llvm::StringRef batch, mlir::ArrayAttr meshAxes);
+/// Of a sum over workers, what all hold alike is in equal shares, as each has it in its own mean: not coordinate 0's.
+inline constexpr llvm::StringLiteral kEqualShares = "dist.equal_shares"; // the module's, a list of mesh axes
 /// Lists the axis of workers on their mesh axes, last: no tensor that has it has another of the list.
 void listWorkers(mlir::ModuleOp module, const Workers &workers);
 /// Under a sync policy, of a number that each worker has: the mean over those that have ranks of their own.

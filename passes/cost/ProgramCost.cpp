@@ -175,7 +175,8 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   return cost;
 }
 
-static void print(const std::vector<MessageCost> &messages, llvm::raw_ostream &os) {
+/// `where`: of which ranks the sum is, if they send unequally much.
+static void print(const std::vector<MessageCost> &messages, const char *where, llvm::raw_ostream &os) {
   if (messages.empty())
     os << "  none\n";
   const MessageSum sum = sumOf(messages);
@@ -186,7 +187,7 @@ static void print(const std::vector<MessageCost> &messages, llvm::raw_ostream &o
        << m.reason << (StringRef(m.reason).contains(place) ? "" : place) << "\n";
   }
   if (!messages.empty())
-    os << llvm::format("  in all %lld messages, %lld bytes\n", static_cast<long long>(sum.count),
+    os << llvm::format("  in all%s %lld messages, %lld bytes\n", where, static_cast<long long>(sum.count),
                        static_cast<long long>(sum.bytes));
 }
 
@@ -220,10 +221,10 @@ std::string ProgramCost::text() const {
   if (offload)
     os << offload->text();
   os << "communication per step\n";
-  print(messages, os);
+  print(messages, pipeline ? ", on the stage that sends most," : "", os);
   if (!meetingMessages.empty()) {
     os << "communication per meeting, every " << meetsEvery << (meetsEvery == 1 ? " step\n" : " steps\n");
-    print(meetingMessages, os);
+    print(meetingMessages, "", os);
   }
   if (pipeline)
     os << pipeline->text();

@@ -221,13 +221,16 @@ Value NestBuilder::scalarOf(dist::MaskOp op) {
   return value;
 }
 
-/// A share of a sum: coordinate 0 holds it.
+/// A share of a sum.
 Value NestBuilder::scalarOf(dist::SliceOp op) {
   Value value = scalars.lookup(op.getValue());
   Type element = elementOf(op.getResult());
   for (int m : dist::sums(ech::tensor(op.getResult())))
-    if (dist::stateOf(op.getValue())[m].hold != dist::Hold::Sum && l.mesh.sizeOf(m) > 1)
-      value = compute("mul", {value, number(l.isFirst(m, op.getLoc()), element)}, element, op.getLoc());
+    if (dist::stateOf(op.getValue())[m].hold != dist::Hold::Sum && l.mesh.sizeOf(m) > 1) {
+      const std::optional<double> equal = l.equalShare(m);
+      Value share = equal ? literal(*equal, element, op.getLoc()) : number(l.isFirst(m, op.getLoc()), element);
+      value = compute("mul", {value, share}, element, op.getLoc());
+    }
   return value;
 }
 

@@ -142,6 +142,8 @@ public:
   Value number(rt::Number kind, mlir::Type type, Location loc, std::optional<int64_t> of = {},
                std::optional<double> by = {});
   /// 1 at coordinate 0 of a mesh axis, which holds what is shared out as a sum, else 0.
+  /// The one number of a sum's share of what all hold alike: 1 on coordinate 0, 0 on others; of workers 1 / n on each.
+  std::optional<double> equalShare(int meshAxis);
   Value isFirst(int meshAxis, Location loc);
   /// That a collective is started only.
   struct Start {

@@ -11,6 +11,7 @@
 // Where one value is scattered or gathered along an axis that is not its outermost, the collective takes or leaves the
 // rows where they lie in the value, in several runs.
 #include "passes/Phase.h"
+#include "passes/compress/Workers.h"
 #include "passes/lower/ShardView.h"
 
 using namespace mlir;
@@ -417,6 +418,11 @@ Value Lowering::isFirst(int m, Location loc) {
                 NameLoc::get(b.getStringAttr("is_first_" + mesh.getAxes()[m].name.str()), loc), m);
 }
 
+std::optional<double> Lowering::equalShare(int m) {
+  auto equal = module->getAttrOfType<ArrayAttr>(compress::kEqualShares);
+  return equal && ech::has(equal, mesh.nameOf(m)) ? std::optional(1.0 / double(mesh.sizeOf(m))) : std::nullopt;
+}
+
 Value Lowering::ownRow(Value rows, int64_t count, ArrayRef<int> over, Location loc) {
   Terms terms;
   int64_t step = count;
@@ -450,7 +456,10 @@ Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
     if (!changes(m) || dist::stateOf(to)[m].hold != Hold::Sum) // coordinate 0 holds it
       continue;
     Value out = alloc(rt::buffer(x).getAxes(), rt::buffer(x).getElement(), loc);
-    Value counts = isFirst(m, loc);
+    const std::optional<double> equal = equalShare(m);
+    SmallVector<Value, 1> counts;
+    if (!equal)
+      counts.push_back(isFirst(m, loc));
     SmallVector<StringRef> names;
     SmallVector<int64_t> sizes;
     for (const Axis &a : rt::buffer(x).getAxes()) {
@@ -458,11 +467,15 @@ Value Lowering::pieceOf(Value x, Tensor from, Tensor to, Location loc) {
       sizes.push_back(a.size);
     }
     auto fused = rt::FusedOp::create(b, loc, b.getStrArrayAttr(names), b.getDenseI64ArrayAttr(sizes), ValueRange{x},
-                                     ValueRange{counts}, b.getStrArrayAttr({"store"}), ValueRange{out});
+                                     counts, b.getStrArrayAttr({"store"}), ValueRange{out});
     Block &body = fused.getBody().emplaceBlock();
     OpBuilder inner = OpBuilder::atBlockEnd(&body);
     Type element = rt::buffer(x).getElement();
-    Value v = body.addArgument(element, loc), n = body.addArgument(element, loc);
+    Value v = body.addArgument(element, loc), n;
+    if (equal)
+      n = rt::LiteralOp::create(inner, loc, element, inner.getF64FloatAttr(*equal));
+    else
+      n = body.addArgument(element, loc);
     v = rt::ComputeOp::create(inner, loc, element, "mul", ValueRange{v, n});
     rt::YieldOp::create(inner, loc, ValueRange{v});
     x = out;

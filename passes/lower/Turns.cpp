@@ -152,15 +152,17 @@ LogicalResult lowerOpenTurns(Lowering &l, ech::RepeatOp op, DictionaryAttr turns
   return lowerTurn(l, op, turns, places, stages.getForward().front(), loop.position());
 }
 /// Of what a maximum or minimum is found of: what changes none.
-double neutralOf(Value x) {
+std::optional<double> neutralOf(Value x) {
   for (OpOperand &use : x.getUses()) {
-    if (auto map = dyn_cast<ech::MapOp>(use.getOwner()))
-      return ech::neutralOf(map.getFunction() == ech::Function::Max ? ech::Reduction::Max : ech::Reduction::Min,
-                            ech::tensor(x).isFloat());
+    auto map = dyn_cast<ech::MapOp>(use.getOwner());
+    if (map && map.getFunction() == ech::Function::Max)
+      return ech::neutralOf(ech::Reduction::Max, ech::tensor(x).isFloat());
+    if (map && map.getFunction() == ech::Function::Min)
+      return ech::neutralOf(ech::Reduction::Min, ech::tensor(x).isFloat());
     if (auto nest = dyn_cast<rt::GroupOp>(use.getOwner()))
       return neutralOf(nest.getBody().front().getArgument(use.getOperandNumber()));
   }
-  llvm_unreachable("passes/pipeline/Extremes.cpp makes such a share");
+  return std::nullopt;
 }
 
 /// A result lies where it is wanted, or in a place of its own, on all ranks: others read there what a dist.receive
@@ -173,9 +175,13 @@ LogicalResult lowerAt(Lowering &l, dist::AtOp op) {
   for (auto [value, result] : llvm::zip(yield.getValues(), op.getResults())) {
     places.push_back(l.target(result));
     const dist::Hold hold = dist::stateOf(result)[m].hold;
-    const bool isShare = hold != dist::stateOf(value)[m].hold;
-    if (isShare && !places.back().adds)
-      l.fill(places.back().buffer, hold == dist::Hold::Own ? neutralOf(result) : 0, op.getLoc());
+    const bool isShare = hold != dist::stateOf(value)[m].hold && (hold == dist::Hold::Sum || hold == dist::Hold::Own);
+    if (!isShare || places.back().adds)
+      continue;
+    const std::optional<double> nothing = hold == dist::Hold::Own ? neutralOf(result) : 0.0;
+    if (!nothing)
+      return l.refuse(op, "has a share of what is no maximum or minimum");
+    l.fill(places.back().buffer, *nothing, op.getLoc());
   }
   const auto stage = int64_t(op.getPlace());
   rt::AtOp at = atPlaces(l, op, op.getOver(), stage, stage);

@@ -1,4 +1,5 @@
 #include "runtime/cuda/Offload.h"
+#include "runtime/launch/Fail.h"
 #include "runtime/program/Offload.h"
 
 #include <algorithm>
@@ -107,6 +108,8 @@ std::vector<OffloadedPiece> OffloadedPieces::divide(const std::vector<Rows> &ten
       if (count < rest)
         count = count / kPositions * kPositions;
       if (pieces.empty() || count <= 0) {
+        if (room == pieceBytes && !pieces.empty())
+          runtime::fail("a piece of what is offloaded, of " + std::to_string(pieceBytes) + " bytes, has no room");
         pieces.emplace_back();
         room = pieceBytes;
         continue;

@@ -22,7 +22,6 @@
 #include "runtime/cuda/Rank.h"
 #include "runtime/cuda/Tensors.h"
 
-#include <array>
 #include <memory>
 #include <mutex>
 #include <vector>

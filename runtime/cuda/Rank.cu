@@ -114,13 +114,15 @@ size_t Rank::onDevice(int64_t offset, size_t bytes) const {
 }
 void Rank::readState(int64_t offset, void *to, size_t bytes) {
   const size_t there = onDevice(offset, bytes);
-  check(cudaMemcpyAsync(to, stateArena + offset, there, cudaMemcpyDeviceToHost, stream), "state");
+  if (there > 0)
+    check(cudaMemcpyAsync(to, stateArena + offset, there, cudaMemcpyDeviceToHost, stream), "state");
   check(cudaStreamSynchronize(stream), "state");
   std::memcpy(static_cast<std::byte *>(to) + there, host.state<std::byte>(offset) + there, bytes - there);
 }
 void Rank::writeState(int64_t offset, const void *from, size_t bytes) {
   const size_t there = onDevice(offset, bytes);
-  check(cudaMemcpyAsync(stateArena + offset, from, there, cudaMemcpyHostToDevice, stream), "state");
+  if (there > 0)
+    check(cudaMemcpyAsync(stateArena + offset, from, there, cudaMemcpyHostToDevice, stream), "state");
   check(cudaStreamSynchronize(stream), "state");
   std::memcpy(host.state<std::byte>(offset) + there, static_cast<const std::byte *>(from) + there, bytes - there);
 }

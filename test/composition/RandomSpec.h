@@ -63,7 +63,7 @@ struct RandomSpec {
   int64_t batch = 8, microBatches = 1;
   std::vector<MeshLine> mesh;
   bool offloads = false; // what the optimizer keeps, to a file; from a GPU or to its host
-  bool onGpu = false;    // where there are no chains of repeats and rings
+  bool onGpu = false;    // where there are no rings
   int workerLines = 0;   // of the mesh, that `over` names; 0: it is not said
 
 private:

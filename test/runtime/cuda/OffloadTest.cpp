@@ -115,6 +115,7 @@ TEST(OffloadedPieces, OfMemoryThatCannotBePinned) {
     std::unique_ptr<runtime::Device> made = device(host);
     cudaHostUnregister(host.state<std::byte>(host.program().offload.from));
     EXPECT_EQ(host.notes().size(), 1u);
+    EXPECT_EQ(host.notes().front().rfind("offload optimizer to host: this memory cannot be pinned (", 0), 0u);
     return made;
   };
   underSeeds([&] { expectSteps(p); });

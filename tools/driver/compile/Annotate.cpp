@@ -164,7 +164,8 @@ void LayoutAttributes::setOn(mlir::ModuleOp module) {
 
 /// The mesh, and where in the spec each of its lines stands.
 void Compilation::annotateLayout(mlir::Builder &b) {
-  LayoutAttributes attributes(settings, options.machine != Machine::Cpu, b, [this](const SourceRange &at) { return locationOf(at); });
+  LayoutAttributes attributes(settings, options.machine != Machine::Cpu, b,
+                              [this](const SourceRange &at) { return locationOf(at); });
   for (const MeshAxisSettings &axis : settings.mesh)
     attributes.add(axis);
   for (const CollectiveSettings &collective : settings.collectives)
