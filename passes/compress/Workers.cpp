@@ -175,7 +175,8 @@ void echelon::compress::listWorkers(ModuleOp module, const Workers &workers) {
   }
   module->setAttr(dist::kMesh, dist::MeshAttr::get(module.getContext(), axes));
   auto name = [&](int m) { return workers.of.nameOf(m); };
-  module->setAttr(kEqualShares, b.getStrArrayAttr(llvm::map_to_vector(workers.mesh, name)));
+  if (run::only<run::CompressOp>(module))
+    module->setAttr(kEqualShares, b.getStrArrayAttr(llvm::map_to_vector(workers.mesh, name)));
 }
 
 bool echelon::compress::isSummed(ech::Tensor param, const Workers &workers) {
