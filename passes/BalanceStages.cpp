@@ -148,10 +148,7 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
         row.push_back(loopsAlong(module, axis));
       const pipeline::StageCosts costs = costsOf(row, axes[m].list);
       const int64_t chunks = mesh.mapOf(m, cast<StringAttr>(axes[m].list[0])).chunks;
-      int64_t iterations = 0;
-      for (const pipeline::RepeatCosts &repeat : costs.repeats)
-        iterations += repeat.count;
-      if (iterations == 0)
+      if (llvm::all_of(costs.repeats, [](const pipeline::RepeatCosts &repeat) { return repeat.count == 0; }))
         continue;
       for (auto [axis, repeat] : llvm::zip(axes[m].list.getAsValueRange<StringAttr>(), costs.repeats))
         if (repeat.count == 0) {
@@ -161,7 +158,7 @@ struct BalanceStages : echelon::impl::BalanceStagesBase<BalanceStages> {
         }
       auto maps = pipeline::balanced(costs, axes[m].size, chunks);
       for (auto [map, loops] : llvm::zip(maps, row)) { // groups of iterations have been counted, where there are such
-        auto group = loops.all.empty() ? IntegerAttr() : loops.all[0]->getAttrOfType<IntegerAttr>(ech::kOverGroups);
+        auto group = loops.all[0]->getAttrOfType<IntegerAttr>(ech::kOverGroups);
         for (int64_t &size : map.sizes)
           size *= group ? group.getInt() : 1;
       }
