@@ -20,6 +20,7 @@ import base
 # What does not combine: a case that has a word of each tuple is refused with the code; and why.
 REFUSED = [
     ([("interleaved",), ("every",)], "E0410", "a chunk of one layer has no groups of two"),
+    ([("uneven",), ("every",)], "E0410", "a stage of one layer, or of three, has no groups of two"),
     ([("chain",), ("every",)], "E0410", "what a stage has of the decoder, one layer or three, has no groups of two"),
 ]
 TRIPLES = ("zero1", "zero3", "tp_seq", "1f1b", "zero_bubble", "cp", "zigzag", "ep", "full", "keep")
