@@ -4,7 +4,7 @@
 #include "codegen/Printer.h"
 #include "codegen/StepFunctions.h"
 #include "codegen/Text.h"
-#include "ir/dist/State.h"
+#include "ir/dist/Placed.h"
 #include "ir/ech/Decimal.h"
 #include "ir/ech/SourcePlace.h"
 #include "ir/rt/Offload.h"
@@ -57,6 +57,7 @@ private:
     return std::to_string(value ? value.getInt() : 0);
   }
   std::string shape(ech::Tensor type);
+  std::string placed(std::pair<int, int64_t> place);
   std::string element(ech::Tensor type) {
     static constexpr StringRef kNames[] = {
 #define ECHELON_ELEMENT(NAME, ...) #NAME,
@@ -86,11 +87,23 @@ private:
   bool profile;
 };
 
+/// One position, which one coordinate has: "@pp=1:4/pp:1:0,0,0,1".
+std::string Tables::placed(std::pair<int, int64_t> place) {
+  const std::string axis = mesh.nameOf(place.first).str();
+  const int64_t size = mesh.sizeOf(place.first);
+  std::string text = "@" + axis + "=1:" + std::to_string(size) + "/" + axis + ":1";
+  for (int64_t c = 0; c < size; ++c)
+    text += (c ? "," : ":") + std::string(c == place.second ? "1" : "0");
+  return text;
+}
+
 /// As runtime::layoutOf reads it.
 std::string Tables::shape(ech::Tensor type) {
   const bool laidOut = mesh && type.getState();
   std::string text;
   auto over = [&](int m) { text += "/" + mesh.getAxes()[m].name.str(); };
+  if (const dist::Place place = laidOut ? dist::placeOf(dist::stateOf(type)) : std::nullopt)
+    text = placed(*place);
   const size_t above = laidOut ? dist::axesAboveFlat(type) : 0;
   for (auto [i, axis] : llvm::enumerate(type.getAxes())) {
     if (i && i == above)

@@ -7,10 +7,12 @@
 //      a dist.at of that place. Around each repeat and its derivative stand the messages of what they carry.
 //   4. The loop over micro batches is cut in two behind the last forward operation, or in three. What later operations
 //      read of earlier ones is stacked up by the loop that makes it, a place for each micro batch.
+//   5. What one stage alone reads of parameters is there on that stage alone (passes/pipeline/PlaceParameters.h).
 #include "ir/ech/Build.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
 #include "passes/layout/Clauses.h"
+#include "passes/pipeline/PlaceParameters.h"
 #include "passes/pipeline/Prepare.h"
 #include "runtime/program/Turns.h"
 #include "llvm/ADT/SetVector.h"
@@ -341,9 +343,17 @@ struct FormPipeline : echelon::impl::FormPipelineBase<FormPipeline> {
       if (loop.getTime())
         passes.push_back(loop);
     });
-    for (ech::RepeatOp pass : passes)
+    llvm::SetVector<int> rows;
+    for (ech::RepeatOp pass : passes) {
+      pass.walk([&](ech::RepeatOp loop) {
+        if (const int m = stagesOf(mesh, loop.getAxis()); m >= 0 && mesh.sizeOf(m) > 1)
+          rows.insert(m);
+      });
       if (failed(form(pass, mesh)))
         return signalPassFailure();
+    }
+    for (int stages : rows)
+      placeParameters(getOperation(), mesh, stages);
   }
 
   LogicalResult form(ech::RepeatOp pass, MeshAttr mesh) {

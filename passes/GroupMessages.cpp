@@ -6,7 +6,7 @@
 //      repeat stacks up counts once, not once an iteration: the program's text does not depend on its depth.
 //      A large value travels alone, as it lies, where a common message would have to be laid out part by part.
 //   3. Bring the block into an order in which every value is made before it is read.
-#include "ir/dist/State.h"
+#include "ir/dist/Placed.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
@@ -184,15 +184,17 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
   }
   llvm::StringSet<> repeated; // axes of repeats
 
-  /// What messages share that travel together. The norm of all gradients goes without norms of the update, which are
-  /// made of what it must have found finite first.
+  /// What messages share that travel together, the ranks that hold what they carry among it. The norm of all gradients
+  /// goes without norms of the update, which are made of what it must have found finite first.
   Attribute keyOf(Operation *op) {
     Builder builder(&getContext());
     Operation *made = op->getOperand(0).getDefiningOp();
+    const Place place = placeOf(stateOf(op->getOperand(0)));
     Attribute reduction = op->getAttr("reduction");
     return builder.getArrayAttr(
         {builder.getStringAttr(op->getName().getStringRef()), op->getAttr("over"), op->getAttr("algorithm"),
          reduction ? reduction : builder.getUnitAttr(), TypeAttr::get(ech::tensor(op->getOperand(0)).getElement()),
+         place ? builder.getI64ArrayAttr({place->first, place->second}) : builder.getI64ArrayAttr({}),
          builder.getStringAttr(phaseOf(op)), builder.getBoolAttr(made && made->hasAttr(kParameters))});
   }
 

@@ -4,9 +4,9 @@
 //   1. Local operations of the update that only prepare a message (slices, masks) move up after what they take, but
 //      for what a loop's iterations started.
 //   2. A message of the update that sums becomes a dist.start after the last of its values and a dist.wait before the
-//      first operation that reads a result, if anything is computed in between.
+//      first operation that reads a result, if anything is computed in between. One of a stage alone is done at once.
 //   3. What a loop's iterations started is waited for before the first operation that reads it.
-#include "ir/dist/Dist.h"
+#include "ir/dist/Placed.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
 
@@ -31,7 +31,8 @@ struct Overlap : echelon::impl::OverlapBase<Overlap> {
         return;
       if (isa<SliceOp, MaskOp>(op))
         local.push_back(op);
-      else if (isa<ReduceScatterOp, AllReduceOp>(op) && !op->hasAttr("reduction"))
+      else if (isa<ReduceScatterOp, AllReduceOp>(op) && !op->hasAttr("reduction") &&
+               !placeOf(stateOf(op->getOperand(0))))
         messages.push_back(op);
       else if (isa<WaitEachOp>(op))
         waits.push_back(op);

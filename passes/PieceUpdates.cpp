@@ -28,22 +28,27 @@ bool takesRows(rt::InvokeOp call, rt::AllocOp of) {
 }
 
 void piece(rt::AllocOp alloc, bool isStaged) {
-  Operation *last = nullptr; // that has the whole in memory
+  Operation *last = nullptr, *lastUser = nullptr; // that has the whole in memory
   rt::forEachUser(alloc.getBuffer(), [&](Operation *user) {
     auto call = dyn_cast<rt::InvokeOp>(user);
     if ((call && takesRows(call, alloc)) || isa<rt::FetchOp, rt::WriteBackOp>(user))
       return;
     Operation *at = alloc->getBlock()->findAncestorOpInBlock(*user);
-    if (!last || last->isBeforeInBlock(at))
+    if (!last || last->isBeforeInBlock(at)) {
       last = at;
+      lastUser = user;
+    }
   });
   if (!last)
     return;
   if (isStaged)
     llvm::report_fatal_error("an operation of a GPU touches what is offloaded where it lies");
   OpBuilder b(alloc.getContext());
-  b.setInsertionPointAfter(last);
-  copyPhase(last, rt::LetGoOp::create(b, last->getLoc(), alloc.getBuffer()));
+  if (auto at = dyn_cast<rt::AtOp>(last)) // of a stage alone
+    b.setInsertionPointToEnd(&at.getBody().front());
+  else
+    b.setInsertionPointAfter(last);
+  copyPhase(lastUser, rt::LetGoOp::create(b, last->getLoc(), alloc.getBuffer()));
 }
 } // namespace
 

@@ -5,6 +5,9 @@
 //
 //    state arena   | wq | wk | … | seen | m.wq | m.wk | … | v.wq | v.wk | … |
 //
+//    What one coordinate of a mesh axis alone holds stands behind what all hold, at one place with what others of them
+//    hold; in each moment likewise.
+//
 //    Where the optimizer's state is offloaded, moments are the arena's end, which has pages of its own; what a GPU
 //    has of it whole lies in a work buffer (cuda/StageOffloaded.h).
 //
@@ -13,9 +16,10 @@
 //    wait.
 // 3. A buffer that an operation writes where it reads another for the last time, element by element, takes that one's
 //    place.
-// 4. Largest first, each buffer goes to the smallest gap that it fits, between those that it overlaps in time.
+// 4. Largest first, each buffer goes to the smallest gap that it fits, between those that it overlaps in time on the
+//    same ranks.
 #include "ir/dist/Offload.h"
-#include "ir/dist/State.h"
+#include "ir/dist/Placed.h"
 #include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
@@ -37,10 +41,24 @@ namespace {
 constexpr int64_t kAlignment = 64; // bytes: a cache line, and what kernels like best
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+/// The one coordinate that does something; nothing: ranks of several do.
+dist::Place placeOf(Operation *op) {
+  for (auto at = op->getParentOfType<rt::AtOp>(); at; at = at->getParentOfType<rt::AtOp>())
+    if (!at.getExcept() && !at.getUntil())
+      return std::pair(int(at.getMesh()), int64_t(at.getCoordinate()));
+  return std::nullopt;
+}
+bool areApart(dist::Place a, dist::Place b) { return a && b && a->first == b->first && a->second != b->second; }
+
 /// Memory that one or several buffers share, one after the other.
 struct Block {
   int64_t bytes = 0, first = INT64_MAX, last = -1, offset = -1;
+  dist::Place place; ///< of all that touches it
   SmallVector<rt::AllocOp> buffers;
+
+  bool meets(const Block &other) const {
+    return other.last >= first && last >= other.first && !areApart(place, other.place);
+  }
 };
 
 class Plan {
@@ -81,6 +99,8 @@ void Plan::findLives() {
     block->bytes = std::max<int64_t>(rt::buffer(alloc).bytes(), 1);
     block->buffers.push_back(alloc);
     auto touch = [&](Operation *user) {
+      const dist::Place there = placeOf(user);
+      block->place = block->last < 0 || block->place == there ? there : std::nullopt;
       // as seen from where the buffer was made
       Operation *at = alloc->getBlock()->findAncestorOpInBlock(*user);
       assert(at && "what is waited for outside of a loop lies outside of it");
@@ -121,6 +141,8 @@ void Plan::share() {
             target->getBlock() != source->getBlock())
           continue;
         b->last = a->last;
+        if (a->place != b->place)
+          b->place = {};
         for (rt::AllocOp moved : a->buffers) {
           blockOf[moved] = b;
           b->buffers.push_back(moved);
@@ -142,7 +164,7 @@ int64_t Plan::place() {
   for (Block *block : bySize) {
     int64_t wanted = aligned(block->bytes), at = 0, best = -1, bestGap = INT64_MAX;
     for (Block *other : placed) {
-      if (other->last < block->first || block->last < other->first)
+      if (!block->meets(*other))
         continue;
       int64_t gap = other->offset - at;
       if (gap >= wanted && gap < bestGap) {
@@ -186,13 +208,13 @@ int64_t Plan::run(int64_t from) {
 
 struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
   /// Stored tensors in the order of the state arena: parameters, copies of them, states, what the optimizer keeps by
-  /// its names. Where workers train by themselves, what they share comes last, but for what is no moment where moments
-  /// are offloaded, which comes first.
-  static SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
+  /// its names, each a list. Where workers train by themselves, what they share comes last, but for what is no moment
+  /// where moments are offloaded, which comes first.
+  static SmallVector<SmallVector<ech::VariableOp>> inOrder(ModuleOp module) {
     auto policy = run::only<run::SyncOp>(module);
     const bool isLocal = policy && policy.isLocal();
     const bool offloads = module->hasAttr(dist::kOffload);
-    SmallVector<ech::VariableOp> order, copies, states, shared;
+    SmallVector<ech::VariableOp> params, copies, states, shared;
     llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
     for (auto variable : module.getOps<ech::VariableOp>()) {
       const ech::VariableKind kind = variable.getKind();
@@ -202,41 +224,69 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       else if (isMoment(variable))
         moments[moment].push_back(variable);
       else
-        (kind == ech::VariableKind::Param  ? order
+        (kind == ech::VariableKind::Param  ? params
          : kind == ech::VariableKind::Copy ? copies
                                            : states)
             .push_back(variable);
     }
     if (offloads) {
       auto *end = std::stable_partition(shared.begin(), shared.end(), [](ech::VariableOp v) { return !isMoment(v); });
-      order.insert(order.begin(), shared.begin(), end);
+      params.insert(params.begin(), shared.begin(), end);
       shared.erase(shared.begin(), end);
     }
-    llvm::append_range(order, copies);
-    llvm::append_range(order, states);
+    SmallVector<SmallVector<ech::VariableOp>> order{params, copies, states};
     for (auto &[name, list] : moments)
-      llvm::append_range(order, list);
-    llvm::append_range(order, shared);
+      order.push_back(list);
+    order.push_back(shared);
     return order;
+  }
+
+  /// The one coordinate of a mesh axis that holds a variable; null: each rank does.
+  static Attribute holderOf(ech::VariableOp variable) {
+    const dist::Place place = dist::placeOf(dist::stateOf(cast<ech::Tensor>(variable.getType())));
+    return place ? Builder(variable.getContext()).getI64ArrayAttr({place->first, place->second}) : Attribute();
+  }
+
+  /// Gives the variables of a list their places from `begin` on; where they end.
+  int64_t placeList(ArrayRef<ech::VariableOp> list, int64_t begin,
+                    const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
+    dist::MeshAttr mesh = dist::meshOf(getOperation());
+    auto place = [&](ech::VariableOp variable, int64_t &at) {
+      auto type = cast<ech::Tensor>(variable.getType());
+      if (mesh && type.getState())
+        type = dist::localType(type, mesh);
+      variable->setAttr(rt::kOffset, Builder(&getContext()).getI64IntegerAttr(at));
+      for (rt::AllocOp alloc : allocs.lookup(variable.getSymName()))
+        alloc.setOffset(at);
+      at += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+    };
+    llvm::MapVector<Attribute, SmallVector<ech::VariableOp>> apart; // by who holds them
+    for (ech::VariableOp variable : list)
+      if (Attribute holder = holderOf(variable))
+        apart[holder].push_back(variable);
+      else
+        place(variable, begin);
+    int64_t end = begin;
+    for (auto &[holder, variables] : apart) {
+      int64_t at = begin;
+      for (ech::VariableOp variable : variables)
+        place(variable, at);
+      end = std::max(end, at);
+    }
+    return end;
   }
 
   /// Every stored tensor has a place, read or not; where that ends.
   FailureOr<int64_t> placeState(const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
     ModuleOp module = getOperation();
     Builder builder(&getContext());
-    dist::MeshAttr mesh = dist::meshOf(module);
     const bool offloads = module->hasAttr(dist::kOffload);
     int64_t state = 0, offloaded = -1;
-    for (ech::VariableOp variable : inOrder(module)) {
-      auto type = cast<ech::Tensor>(variable.getType());
-      if (mesh && type.getState())
-        type = dist::localType(type, mesh);
-      if (offloads && isMoment(variable) && offloaded < 0)
+    for (const auto &list : inOrder(module)) {
+      const bool isOfMoments = llvm::any_of(list, [](ech::VariableOp variable) { return isMoment(variable); });
+      if (offloads && isOfMoments && offloaded < 0)
         offloaded = state = llvm::alignTo(state, runtime::kOffloadAlignment);
-      variable->setAttr(rt::kOffset, builder.getI64IntegerAttr(state));
-      for (rt::AllocOp alloc : allocs.lookup(variable.getSymName()))
-        alloc.setOffset(state);
-      state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+      state = placeList(list, state, allocs);
     }
     if (!offloads)
       return state;

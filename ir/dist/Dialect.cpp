@@ -1,5 +1,5 @@
 // The dialect itself, and the spelling of the mesh and of states.
-#include "ir/dist/State.h"
+#include "ir/dist/Placed.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <numeric>
@@ -235,7 +235,7 @@ std::string MeshAttr::names(ArrayRef<int> over) const {
 std::string echelon::dist::spell(const Entry &entry) {
   switch (entry.hold) {
   case Hold::Whole:
-    return "whole";
+    return placedAt(entry) ? "whole at " + std::to_string(*placedAt(entry)) : "whole";
   case Hold::Sum:
     return "sum";
   case Hold::Own:
@@ -270,6 +270,11 @@ Attribute StateAttr::parse(AsmParser &parser, Type) {
     const bool isBelow = entry.hold == Hold::Flat && succeeded(parser.parseOptionalKeyword("below"));
     if ((entry.hold == Hold::Split || entry.hold == Hold::Cut || isBelow) && parseName(parser, entry.axis))
       return failure();
+    if (int64_t at = 0; entry.hold == Hold::Whole && succeeded(parser.parseOptionalKeyword("at"))) {
+      if (parser.parseInteger(at))
+        return failure();
+      entry = placedEntry(entry.over, at);
+    }
     entries.push_back(entry);
     return success();
   };
@@ -309,8 +314,8 @@ LogicalResult StateAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
     if (!names.insert(entry.over).second)
       return emitError() << "mesh axis " << entry.over.getValue() << " appears twice in the state";
     const bool isAlong = entry.hold == Hold::Split || entry.hold == Hold::Cut;
-    if (isAlong ? !entry.axis : entry.axis && entry.hold != Hold::Flat)
-      return emitError() << "a split and a cut name an axis, a flat one may, nothing else does";
+    if (isAlong ? !entry.axis : entry.axis && entry.hold != Hold::Flat && placedAt(entry).value_or(-1) < 0)
+      return emitError() << "a split and a cut name an axis, a flat one may, what is whole a coordinate";
   }
   return success();
 }

@@ -1,5 +1,6 @@
 // Pieces, sizes and legal states.
 #include "ir/dist/State.h"
+#include "ir/dist/Placed.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -176,7 +177,12 @@ LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr m
       return fail([&](auto &d) {
         d << "the state names mesh axis " << entry.over.getValue() << " where the mesh has " << mesh.nameOf(m);
       });
-    if (entry.axis && !type.has(entry.axis))
+    const std::optional<int64_t> at = placedAt(entry);
+    if (at && *at >= mesh.sizeOf(m))
+      return fail([&](auto &d) {
+        d << "mesh axis " << mesh.nameOf(m) << " = " << mesh.sizeOf(m) << " has no coordinate " << *at;
+      });
+    if (entry.axis && !at && !type.has(entry.axis))
       return fail([&](auto &d) {
         d << "the tensor has no axis " << entry.axis.getValue() << " to split over " << mesh.nameOf(m);
       });
@@ -224,8 +230,8 @@ LogicalResult echelon::dist::checkState(Tensor type, StateAttr state, MeshAttr m
 bool echelon::dist::isLegal(StringRef kind, const Entry &from, const Entry &to) {
   if (from.over != to.over || from == to)
     return false;
-  if (kind == "slice")
-    return from.hold == Hold::Whole;
+  if (kind == "slice") // of a sum to which one coordinate alone adds, that one has the whole
+    return (from.hold == Hold::Whole && !placedAt(from)) || (from.hold == Hold::Sum && placedAt(to));
   if (kind == "reduce_scatter")
     return from.hold == Hold::Sum && to.isPart();
   if (kind == "all_reduce" || kind == "broadcast")

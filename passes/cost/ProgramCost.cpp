@@ -1,7 +1,7 @@
 // Tables of communication and memory.
 #include "passes/cost/ProgramCost.h"
 #include "ir/dist/Offload.h"
-#include "ir/dist/State.h"
+#include "ir/dist/Placed.h"
 #include "ir/ech/SourcePlace.h"
 #include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
@@ -9,6 +9,7 @@
 #include "passes/Phase.h"
 #include "runtime/launch/Printable.h"
 #include "runtime/program/OffloadPiece.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -108,6 +109,54 @@ static std::optional<OffloadCost> offloadOf(ModuleOp module) {
   return cost;
 }
 
+/// What one stage has alone; null of what all ranks have.
+static PlacedCost *placedOf(ech::VariableOp variable, ech::Tensor type, dist::MeshAttr mesh, ProgramCost &cost) {
+  const dist::Place place = mesh ? dist::placeOf(dist::stateOf(type)) : std::nullopt;
+  if (!place)
+    return nullptr;
+  const std::string axis = mesh.nameOf(place->first).str();
+  auto isIt = [&](const PlacedCost &known) { return known.axis == axis && known.stage == place->second; };
+  auto at = llvm::find_if(cost.placed, isIt);
+  if (at == cost.placed.end())
+    at = cost.placed.insert(at, {axis, place->second, 0, 0, {}});
+  if (variable.getKind() == ech::VariableKind::Param)
+    at->names.push_back(variable.getSymName().str());
+  return &*at;
+}
+
+/// Adds up what is stored; returns bytes of gradients among it.
+static int64_t addVariables(ModuleOp module, ProgramCost &cost) {
+  dist::MeshAttr mesh = dist::meshOf(module);
+  int64_t handedIn = 0;
+  cost.memory.optimizer = cost.offload ? cost.offload->resident() : 0;
+  for (auto variable : module.getOps<ech::VariableOp>()) {
+    auto place = variable->getAttrOfType<IntegerAttr>(rt::kOffset);
+    if (cost.offload && place && place.getInt() >= cost.offload->from)
+      continue;
+    auto type = cast<ech::Tensor>(variable.getType());
+    const int64_t elements = mesh && type.getState() ? dist::localCount(type, mesh) : type.count();
+    const int64_t bytes = elements * rt::Buffer::dense({}, type.getElement()).elementBytes();
+    const bool isParam = variable.getKind() == ech::VariableKind::Param;
+    if (PlacedCost *placed = placedOf(variable, type, mesh, cost)) {
+      (isParam ? placed->params : placed->optimizer) += bytes;
+      continue;
+    }
+    (isParam ? cost.memory.params
+     : variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Copy
+         ? cost.memory.buffers
+     : variable.getKind() == ech::VariableKind::HandedIn ? handedIn
+                                                         : cost.memory.optimizer) += bytes;
+  }
+  llvm::sort(cost.placed, [](const PlacedCost &a, const PlacedCost &b) { return a.stage < b.stage; });
+  const auto *most = std::max_element(cost.placed.data(), cost.placed.data() + cost.placed.size(),
+                                      [](const PlacedCost &a, const PlacedCost &b) { return a.bytes() < b.bytes(); });
+  if (!cost.placed.empty()) {
+    cost.memory.params += most->params;
+    cost.memory.optimizer += most->optimizer;
+  }
+  return handedIn;
+}
+
 ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   ProgramCost cost;
   auto number = [&](StringRef name) {
@@ -120,22 +169,8 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.offload = offloadOf(module);
   const bool isInFile = cost.offload && !cost.offload->directory.empty();
   cost.copyBytes = saves && !isInFile ? cost.stateBytes : 0;
+  const int64_t handedIn = addVariables(module, cost); // gradients that live from the step to the update
   dist::MeshAttr mesh = dist::meshOf(module);
-  int64_t handedIn = 0; // gradients that live from the step to the update
-  cost.memory.optimizer = cost.offload ? cost.offload->resident() : 0;
-  for (auto variable : module.getOps<ech::VariableOp>()) {
-    auto place = variable->getAttrOfType<IntegerAttr>(rt::kOffset);
-    if (cost.offload && place && place.getInt() >= cost.offload->from)
-      continue;
-    auto type = cast<ech::Tensor>(variable.getType());
-    int64_t elements = mesh && type.getState() ? dist::localCount(type, mesh) : type.count();
-    int64_t bytes = elements * rt::Buffer::dense({}, type.getElement()).elementBytes();
-    (variable.getKind() == ech::VariableKind::Param ? cost.memory.params
-     : variable.getKind() == ech::VariableKind::State || variable.getKind() == ech::VariableKind::Copy
-         ? cost.memory.buffers
-     : variable.getKind() == ech::VariableKind::HandedIn ? handedIn
-                                                         : cost.memory.optimizer) += bytes;
-  }
   auto train = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, "train"));
   if (train) {
     // gradients: what the backward pass writes and the update reads
@@ -204,6 +239,19 @@ std::string OffloadCost::text() const {
   return text;
 }
 
+std::string PlacedCost::text() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  constexpr size_t named = 3;
+  os << llvm::format("  %.3f MB of params and %.3f MB of optimizer are on stage %lld of ", double(params) / 1e6,
+                     double(optimizer) / 1e6, static_cast<long long>(stage))
+     << axis << " alone: " << llvm::join(ArrayRef(names).take_front(named), ", ");
+  if (names.size() > named)
+    os << " and " << names.size() - named << " more";
+  os << "\n";
+  return text;
+}
+
 std::string ProgramCost::text() const {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -218,6 +266,8 @@ std::string ProgramCost::text() const {
   if (copyBytes)
     os << llvm::format("  of the buffers, %.3f MB are a copy of params and optimizer, to write snapshots from\n",
                        static_cast<double>(copyBytes) / 1e6);
+  for (const PlacedCost &each : placed)
+    os << each.text();
   if (offload)
     os << offload->text();
   os << "communication per step\n";

@@ -40,6 +40,17 @@ struct OffloadCost {
   std::string text() const; ///< a line for people
 };
 
+/// What one stage of a pipeline alone has of parameters, and of what the optimizer keeps of them in memory.
+struct PlacedCost {
+  std::string axis;  ///< the mesh axis of the stages
+  int64_t stage = 0; ///< which one
+  int64_t params = 0, optimizer = 0;
+  std::vector<std::string> names; ///< of the parameters
+
+  int64_t bytes() const { return params + optimizer; }
+  std::string text() const; ///< a line for people
+};
+
 /// What messages come to on a rank: of stages of a pipeline, on that which sends most.
 struct MessageSum {
   int64_t count = 0, bytes = 0;
@@ -52,7 +63,8 @@ struct ProgramCost {
   int64_t meetsEvery = 0;                   ///< steps; 0: there are no such meetings
   std::optional<PipelineCost> pipeline;
   std::optional<OffloadCost> offload;
-  MemoryCost memory;
+  MemoryCost memory;                                     ///< of a rank that has most
+  std::vector<PlacedCost> placed;                        ///< by stage
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
   int64_t copyBytes = 0;    ///< of the state, from which snapshots are written while training goes on
   std::string text() const; ///< a table for people

@@ -101,6 +101,8 @@ void groupIn(Block &block) {
   for (Operation &op : block) {
     if (auto loop = dyn_cast<rt::ForOp>(op))
       groupIn(loop.getBody().front());
+    if (auto at = dyn_cast<rt::AtOp>(op))
+      groupIn(at.getBody().front());
     Kind kind = kindOf(op);
     if (kind.what.empty())
       continue;

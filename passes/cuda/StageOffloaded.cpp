@@ -2,7 +2,7 @@
 //
 // 1. A moment that one rule alone touches in a function is left: it comes in pieces, with the rule's others.
 // 2. Any other has a buffer of the step's work, in which it is from the first operation that touches it to the last;
-//    where something writes it, it goes back then.
+//    where something writes it, it goes back then. What one stage of a pipeline alone holds does so there alone.
 #include "passes/cuda/StageOffloaded.h"
 #include "ir/rt/Offload.h"
 #include "passes/Moments.h"
@@ -49,7 +49,10 @@ private:
 /// Whether a rule, once in its function, has the buffer as rows and nothing else touches it.
 bool isOfOneRule(rt::AllocOp alloc, const Life &life, const SymbolTable &symbols) {
   auto loop = dyn_cast<rt::FusedOp>(life.users.front());
-  if (!loop || loop->getBlock() != alloc->getBlock() || !isOfUpdate(loop) || !llvm::all_equal(life.users))
+  if (!loop || !isOfUpdate(loop) || !llvm::all_equal(life.users))
+    return false;
+  Operation *in = loop->getParentOp();
+  if (loop->getBlock() != alloc->getBlock() && !(isa<rt::AtOp>(in) && in->getBlock() == alloc->getBlock()))
     return false;
   const UpdateLoop rule(loop, symbols);
   return rule.isOne() && llvm::all_of(loop->getOperands(), [&](Value operand) {
@@ -63,14 +66,21 @@ void stage(rt::AllocOp alloc, const Life &life) {
   b.setInsertionPointAfter(alloc); // before views of it
   auto there = rt::AllocOp::create(b, alloc.getLoc(), rt::buffer(alloc.getBuffer()),
                                    rt::ArenaAttr::get(b.getContext(), rt::Arena::Work), nullptr, nullptr);
-  b.setInsertionPoint(life.first);
+  if (auto at = dyn_cast<rt::AtOp>(life.first))
+    b.setInsertionPointToStart(&at.getBody().front());
+  else
+    b.setInsertionPoint(life.first);
   auto fetch = rt::FetchOp::create(b, life.first->getLoc(), there.getBuffer(), alloc.getBuffer());
-  copyPhase(life.first, fetch);
+  copyPhase(isa<rt::AtOp>(life.first) ? life.users.front() : life.first, fetch);
   alloc.getBuffer().replaceAllUsesExcept(there.getBuffer(), fetch);
   if (!life.isWritten)
     return;
-  b.setInsertionPointAfter(life.last);
-  copyPhase(life.last, rt::WriteBackOp::create(b, life.last->getLoc(), alloc.getBuffer(), there.getBuffer()));
+  if (auto at = dyn_cast<rt::AtOp>(life.last))
+    b.setInsertionPointToEnd(&at.getBody().front());
+  else
+    b.setInsertionPointAfter(life.last);
+  auto back = rt::WriteBackOp::create(b, life.last->getLoc(), alloc.getBuffer(), there.getBuffer());
+  copyPhase(isa<rt::AtOp>(life.last) ? life.users.front() : life.last, back);
 }
 } // namespace
 

@@ -1,4 +1,5 @@
 // Which groups may become one.
+#include "ir/dist/Placed.h"
 #include "passes/fuse/BlockFusion.h"
 #include "passes/pipeline/Turns.h"
 
@@ -137,7 +138,8 @@ bool BlockFusion::join(Group *from, Group *into) {
   if (neededInTurns.contains(from->ops.front()) != neededInTurns.contains(into->ops.front()))
     return false; // what the first loop makes may be read by one of the two alone
   if (from == into || from->ops.size() + into->ops.size() > kLargestGroup || isInUpdate(from) != isInUpdate(into) ||
-      from->ops[0]->getAttr(ech::kPhase) != into->ops[0]->getAttr(ech::kPhase) || !sharesLoops(from, into) ||
+      from->ops[0]->getAttr(ech::kPhase) != into->ops[0]->getAttr(ech::kPhase) ||
+      dist::placeOf(from->ops[0]) != dist::placeOf(into->ops[0]) || !sharesLoops(from, into) ||
       readsSumOf(into, from) || readsSumOf(from, into) || leadsOutside(from, into))
     return false;
   for (Operation *op : from->ops) {

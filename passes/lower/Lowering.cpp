@@ -1,5 +1,6 @@
 // Buffers and calls: what all rules of the lowering use.
 #include "passes/lower/Lowering.h"
+#include "passes/lower/Places.h"
 #include <set>
 
 using namespace mlir;
@@ -32,6 +33,7 @@ LogicalResult Lowering::lower(Operation *op) {
   if (rule == rules.end())
     return refuse(op, "has no lowering");
   auto phase = op->getAttr(ech::kPhase);
+  Marking marking(*this, dist::placeOf(op));
   Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
   if (failed(rule->second(*this, op)))
     return failure();

@@ -1,6 +1,7 @@
 // Repeats: where what they carry, stack and sum up lies, and their iterations.
 #include "passes/lower/Repeats.h"
 #include "passes/Phase.h"
+#include "passes/lower/Places.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -180,6 +181,14 @@ Value carriedPlace(Lowering &l, ech::RepeatOp op, unsigned i) {
   return place;
 }
 
+/// Of a sum of a pass to which one stage alone adds, and which others do not have: what adds to it there; null of
+/// others.
+dist::AtOp aloneInSum(ech::RepeatOp op, unsigned sum) {
+  Value total = op.getSums()[sum];
+  auto alone = total.hasOneUse() ? dyn_cast<dist::SliceOp>(*total.user_begin()) : dist::SliceOp();
+  return alone && dist::placeOf(alone) ? op.yield().getSummed()[sum].getDefiningOp<dist::AtOp>() : dist::AtOp();
+}
+
 LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value position) {
   ech::YieldOp yield = op.yield();
   Location loc = yield.getLoc();
@@ -191,8 +200,12 @@ LogicalResult lowerYield(Lowering &l, ech::RepeatOp op, Places &places, Value po
   }
   for (auto [i, v] : llvm::enumerate(yield.getSummed()))
     if (Value sum = l.destinations.lookup(&yield->getOpOperand(firstSum + i)).buffer;
-        !(l.added.contains(v) && l.buffers.lookup(v) == sum))
-      l.copy(sum, l.read(v), v.getLoc(), true);
+        !(l.added.contains(v) && l.buffers.lookup(v) == sum)) {
+      if (dist::AtOp at = aloneInSum(op, unsigned(i)))
+        copyAtPlaces(l, at, at.getOver(), int64_t(at.getPlace()), int64_t(at.getPlace()), sum, l.read(v), true);
+      else
+        l.copy(sum, l.read(v), v.getLoc(), true);
+    }
   // a carried value that is another one's place is taken before that is overwritten
   SmallVector<Value> sources;
   for (auto [i, v] : llvm::enumerate(yield.getCarried())) {
@@ -295,10 +308,13 @@ void echelon::lower::placeResults(Lowering &l, ech::RepeatOp op, Places &places)
     else
       fillPadding(l, op, stack, places.stacks.back());
   }
-  for (Value sum : op.getSums()) {
+  for (auto [i, sum] : llvm::enumerate(op.getSums())) {
     places.sums.push_back(l.target(sum));
-    if (!places.sums.back().adds)
-      l.fill(places.sums.back().buffer, 0, sum.getLoc());
+    if (places.sums.back().adds)
+      continue;
+    const bool isAlone = bool(aloneInSum(op, unsigned(i)));
+    Marking marking(l, isAlone ? dist::placeOf(*sum.user_begin()) : std::nullopt);
+    l.fill(places.sums.back().buffer, 0, sum.getLoc());
   }
 }
 

@@ -25,8 +25,9 @@ void forgetFree(Lowering &l, mlir::Block &made, mlir::Region &of);
 
 /// What the ranks at these places of the row of stages do, in the turns of these chunks.
 rt::AtOp atPlaces(Lowering &l, Operation *op, llvm::StringRef over, int64_t first, int64_t last);
-/// A copy that is made there alone.
-void copyAtPlaces(Lowering &l, Operation *op, llvm::StringRef over, int64_t first, int64_t last, Value to, Value from);
+/// A copy that is made there alone, or what is added there.
+void copyAtPlaces(Lowering &l, Operation *op, llvm::StringRef over, int64_t first, int64_t last, Value to, Value from,
+                  bool adds = false);
 /// The chunks of iterations that the turns of a pipeline do; `turns`: the attribute dist.turns.
 Lowering::Chunks chunksOf(Lowering &l, mlir::DictionaryAttr turns);
 /// A loop whose passes come in the turns of a schedule.

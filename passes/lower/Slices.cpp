@@ -1,5 +1,6 @@
 #include "passes/lower/Slices.h"
 #include "passes/Passes.h"
+#include "passes/lower/Places.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -40,9 +41,12 @@ void echelon::lower::addSquares(Lowering &l, Operation *op, Value sum, ArrayRef<
   l.fill(sum, 0, loc);
   auto names = op->getAttrOfType<ArrayAttr>(kParameters);
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    const dist::StateAttr state = dist::stateOf(operand);
+    const dist::Place place = dist::placeOf(state);
+    Marking marking(l, place);
     SmallVector<Value> counts; // where coordinate 0 alone counts it
     for (int m : mesh)
-      if (!dist::stateOf(operand)[m].isPart())
+      if (!state[m].isPart() && !dist::placedAt(state[m]))
         counts.push_back(l.isFirst(m, loc));
     rt::AddSquaresOp::create(l.b, loc, sum, l.dense(operand), counts,
                              names && i < names.size() ? cast<StringAttr>(names[i]) : StringAttr());

@@ -1,6 +1,7 @@
 // Steps, reads and writes, reports.
 #include "passes/Phase.h"
 #include "passes/lower/Lowering.h"
+#include "passes/lower/Places.h"
 
 using namespace mlir;
 using namespace echelon;
@@ -82,6 +83,7 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
         return failure();
       continue;
     }
+    Marking marking(l, dist::placeOf(write));
     Value target = l.stored[write.getTarget()], source = l.read(write.getValue());
     if (source == target)
       continue;
@@ -101,6 +103,7 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
     late.push_back({write, source});
   }
   for (auto [write, source] : late) {
+    Marking marking(l, dist::placeOf(write));
     l.copy(l.stored[write.getTarget()], source, write.getLoc());
     auto phase = l.waitsForCheck(write) ? l.b.getStringAttr("update") : write->getAttr(ech::kPhase);
     if (phase)
@@ -133,7 +136,10 @@ LogicalResult Lowering::step(ech::StepOp step, rt::FunctionOp into) {
   evaluates = step.getSymName() == "evaluate";
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(&into.getBody().front());
-  return lowerStep(*this, step);
+  if (failed(lowerStep(*this, step)))
+    return failure();
+  standApart(*this);
+  return success();
 }
 
 void echelon::lower::addStructure(Lowering &l) {

@@ -28,14 +28,14 @@ rt::AtOp echelon::lower::atPlaces(Lowering &l, Operation *op, StringRef over, in
 }
 
 void echelon::lower::copyAtPlaces(Lowering &l, Operation *op, StringRef over, int64_t first, int64_t last, Value to,
-                                  Value from) {
+                                  Value from, bool adds) {
   const int64_t places = l.mesh.sizeOf(l.mesh.index(over)) * l.chunks.count;
   if (first == 0 && last == places - 1)
-    return l.copy(to, from, op->getLoc());
+    return l.copy(to, from, op->getLoc(), adds);
   OpBuilder::InsertionGuard guard(l.b);
   rt::AtOp at = atPlaces(l, op, over, first, last);
   l.b.setInsertionPointToStart(&at.getBody().front());
-  l.copy(to, from, op->getLoc());
+  l.copy(to, from, op->getLoc(), adds);
   for (Operation &made : at.getBody().front())
     copyPhase(op, &made);
   if (at.getBody().front().empty())

@@ -80,6 +80,15 @@ std::vector<TensorPiece> storedTensors(Rank &rank) {
   return tensors;
 }
 
+bool holdsSome(Rank &rank, const Layout &layout) {
+  const Piece piece = pieceOf(layout, rank.program().mesh, rank.coordinates());
+  for (size_t i = 0; i < layout.axes.size(); ++i)
+    if (std::none_of(piece.runs[i].begin(), piece.runs[i].end(),
+                     [&](const Interval &run) { return run.begin < layout.axes[i].size; }))
+      return false;
+  return true;
+}
+
 std::vector<Chunk> chunksOf(const TensorPiece &tensor, size_t chunkBytes) {
   const int64_t total = logicalCount(*tensor.layout),
                 most = std::max<int64_t>(1, int64_t(chunkBytes / bytesOf(tensor.type)));
@@ -175,6 +184,8 @@ void assemble(Rank &rank, WriterTurns &turns, const TensorPiece &tensor,
 }
 
 void takePiece(Rank &rank, const TensorPiece &tensor, const std::byte *whole) {
+  if (!holdsSome(rank, *tensor.layout))
+    return;
   const size_t width = bytesOf(tensor.type);
   const int64_t most = kPieceBytes / int64_t(width);
   Visit visit(rank, tensor);

@@ -20,6 +20,9 @@ struct TensorPiece {
 };
 
 std::vector<TensorPiece> storedTensors(Rank &rank);
+/// Whether this rank has any of a tensor: of what a stage of a pipeline alone holds, others have nothing, and something
+/// else where it would lie.
+bool holdsSome(Rank &rank, const Layout &layout);
 
 /// Elements [low, high) of a whole tensor, its axes in declared order.
 struct Chunk {

@@ -16,10 +16,12 @@ int meshIndex(const std::vector<MeshAxis> &mesh, const std::string &name) {
   return static_cast<int>(at - mesh.begin());
 }
 
+/// Those of the model: an axis "@pp" has one position, which says who holds the tensor.
 std::vector<std::string> namesOf(const Layout &layout) {
   std::vector<std::string> names;
   for (const AxisPiece &axis : layout.axes)
-    names.push_back(axis.name);
+    if (axis.name.front() != '@')
+      names.push_back(axis.name);
   return names;
 }
 

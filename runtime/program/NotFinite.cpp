@@ -54,7 +54,8 @@ private:
     const std::vector<TensorPiece> tensors = storedTensors(rank);
     for (size_t i = 0; i < tensors.size(); ++i)
       if ((program.stored[i].kind == Stored::State) == states)
-        look(tensors[i].name, tensors[i].type, tensors[i].data, localCount(*tensors[i].layout, program.mesh));
+        look(tensors[i].name, tensors[i].type, tensors[i].data,
+             holdsSome(rank, *tensors[i].layout) ? localCount(*tensors[i].layout, program.mesh) : 0);
   }
 
   int64_t seen = 0;

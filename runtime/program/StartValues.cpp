@@ -1,5 +1,6 @@
 #include "runtime/program/StartValues.h"
 
+#include "runtime/program/Assemble.h"
 #include "runtime/program/Offload.h"
 
 #include <algorithm>
@@ -42,6 +43,8 @@ void fill(T *to, const Stored &stored, const Layout &layout, const std::vector<s
 } // namespace
 
 void fillStartValue(Rank &rank, const Stored &stored) {
+  if (!holdsSome(rank, stored.layout))
+    return;
   Layout layout = stored.layout;
   std::vector<std::string> names = stored.axes;
   if (stored.isOfWorkers) { // all of them start alike

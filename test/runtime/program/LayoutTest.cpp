@@ -49,6 +49,22 @@ TEST(Layout, IsReadFromText) {
   EXPECT_TRUE(layoutOf(kMesh, "").axes.empty());
 }
 
+// One coordinate alone has the one position of an axis of the mesh axis's: others hold nothing.
+TEST(Layout, IsPlaced) {
+  Program program;
+  program.mesh = kMesh;
+  program.store(Stored::Param, "w", "@dp=1:2/dp:1:0,1 a=6 b=4/tp", {Init::Normal, 0.1}, 64);
+  const Stored &w = program.stored.back();
+  EXPECT_EQ(w.axes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(logicalSizes(w.layout, w.axes), (std::vector<int64_t>{6, 4}));
+  EXPECT_EQ(localCount(w.layout, kMesh), 12);
+  expectCover(w.layout, w.axes, kMesh, 1);
+  int runs = 0;
+  forEachRun(w.layout, w.axes, kMesh, {0, 1}, [&](const Run &) { ++runs; });
+  EXPECT_EQ(runs, 0);
+  expectCover(layoutOf(kMesh, "@dp=1:2/dp:1:1,0 a=5 flat/tp"), {"a"}, kMesh, 1);
+}
+
 // What the optimizer keeps has its parameter's shape.
 TEST(Layout, MomentsAreLikeTheirParameter) {
   Program program;
