@@ -100,7 +100,10 @@ bool Readers::follow(Value value) {
     for (OpOperand &use : next.getUses()) {
       if (!followInto(use))
         return false;
-      if (Operation *user = use.getOwner(); !isNormOfAll(user) && user->getBlock() == next.getParentBlock())
+      // in a pass, what other ranks of the stage have of it is of it, too; what is computed of it is no more of it
+      Operation *user = use.getOwner();
+      const bool isOutside = isa<ech::StepOp>(user->getParentOp());
+      if (isOutside ? !isNormOfAll(user) : isa<DistDialect>(user->getDialect()))
         llvm::append_range(open, user->getResults());
     }
   }

@@ -60,7 +60,7 @@ TEST(Layout, IsPlaced) {
   EXPECT_EQ(localCount(w.layout, kMesh), 12);
   expectCover(w.layout, w.axes, kMesh, 1);
   int runs = 0;
-  forEachRun(w.layout, w.axes, kMesh, {0, 1}, [&](const Run &) { ++runs; });
+  forEachRun(w.layout, w.axes, kMesh, {0, 1}, [&](const auto &) { ++runs; });
   EXPECT_EQ(runs, 0);
   expectCover(layoutOf(kMesh, "@dp=1:2/dp:1:1,0 a=5 flat/tp"), {"a"}, kMesh, 1);
 }
