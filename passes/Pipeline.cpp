@@ -2,6 +2,19 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 
+using namespace echelon;
+
+/// How a program reads whose arenas are planned.
+static void shape(mlir::OpPassManager &manager, Target target) {
+  const bool isGpu = target == Target::Gpu;
+  manager.addPass(createOutlineUpdates());
+  manager.addPass(createCutFunctions());
+  manager.addPass(createNameSizes());
+  manager.addPass(createBindBuffers({!isGpu}));
+  manager.addPass(createNameValues());
+  manager.addPass(isGpu ? createMakeKernels() : createMakeLoops());
+}
+
 void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineOptions options) {
   manager.addPass(createRecogniseAttention());
   manager.addPass(createKeepProducts());
@@ -35,16 +48,13 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   manager.addPass(createSelectKernels({options.target == Target::Gpu}));
   manager.addPass(createPlanArenas());
   manager.addPass(createMoveMessages());
-  shapeProgram(manager, options.target);
+  shape(manager, options.target);
+  if (until == Stage::Shaped)
+    return;
+  manager.addPass(createProveMessages());
 }
 
 void echelon::shapeProgram(mlir::OpPassManager &manager, Target target) {
-  const bool isGpu = target == Target::Gpu;
-  manager.addPass(createOutlineUpdates());
-  manager.addPass(createCutFunctions());
-  manager.addPass(createNameSizes());
-  manager.addPass(createBindBuffers({!isGpu}));
-  manager.addPass(createNameValues());
-  manager.addPass(isGpu ? createMakeKernels() : createMakeLoops());
+  shape(manager, target);
   manager.addPass(createProveMessages());
 }

@@ -176,8 +176,13 @@ void TrainResolver::split(const SplitClause &c) {
       zigzag = &m;
     else if (m.name.text == "ring")
       ring = &m;
-    else
+    else if (!schedule)
       schedule = &m;
+    else
+      error(Code::E0402, m.range,
+            "a pipeline works in one order, and " + m.name.text + " is a second one; leave " + m.name.text + " or " +
+                schedule->name.text + " out")
+          .note(schedule->range, "the first one is here");
   }
   if (zigzag && padding)
     error(Code::E0409, zigzag->range,
@@ -195,7 +200,11 @@ void TrainResolver::split(const SplitClause &c) {
     if (ring)
       axis->ring = ring->range;
   for (MeshAxisSettings *axis : over)
-    if (schedule) {
+    if (schedule && !axis->schedule.empty()) {
+      error(Code::E0402, schedule->range,
+            "the stages over " + axis->name + " work in one order, and " + axis->schedule + " is given already")
+          .note(axis->scheduleRange, "it is given here");
+    } else if (schedule) {
       axis->schedule = schedule->name.text;
       axis->chunks = chunksOfStage;
       axis->scheduleRange = schedule->range;

@@ -88,15 +88,31 @@ bool checkRow(const MeshAxisSettings &mesh, const std::vector<MeshAxisSettings::
 }
 
 /// That `then` stands between axes of repeats.
-bool checkThen(const MeshAxisSettings &mesh, const MeshAxisSettings::Entry &other, Diagnostics &diagnostics) {
-  for (const MeshAxisSettings::Entry &entry : mesh.list)
-    if (entry.follows) {
-      diagnostics.error(Code::E0409, entry.range,
-                        "'then' puts the iterations of repeats in a row, and " + other.axis +
-                            " is not the axis of a repeat; write a comma");
-      return false;
-    }
+bool checkThen(const MeshAxisSettings &mesh, const std::map<std::string, int64_t> &sizes,
+               const std::set<std::string> &repeats, Diagnostics &diagnostics) {
+  for (size_t i = 0; i < mesh.list.size(); ++i) {
+    if (!mesh.list[i].follows)
+      continue;
+    for (const std::string &axis : {mesh.list[i - 1].axis, mesh.list[i].axis})
+      if (!repeats.count(axis) && sizes.count(axis)) {
+        diagnostics.error(Code::E0409, mesh.list[i].range,
+                          "'then' puts the iterations of repeats in a row, and " + axis +
+                              " is not the axis of a repeat; write a comma");
+        return false;
+      }
+  }
   return true;
+}
+
+/// That nobody who is at another turn has a part of what a stage needs.
+void checkStored(const MeshAxisSettings &mesh, Diagnostics &diagnostics) {
+  for (const auto &[what, range] : mesh.stored)
+    if (what != "optimizer" && mesh.size > 1)
+      diagnostics.error(Code::E0409, range,
+                        "cannot store " + what + " over " + mesh.name +
+                            ", whose coordinates are stages of a pipeline: a stage would wait for others in the middle "
+                            "of its turns, and each has its own layers already; store " +
+                            what + " over a mesh axis that splits samples, or the optimizer alone over " + mesh.name);
 }
 
 /// What is said of stages where another axis is split.
@@ -125,7 +141,7 @@ void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> 
     else
       other = &entry;
   const bool isOtherKnown = other && sizes.count(other->axis);
-  if (isOtherKnown && !checkThen(mesh, *other, diagnostics))
+  if (isOtherKnown && !checkThen(mesh, sizes, repeats, diagnostics))
     return;
   if (stages.empty()) {
     if (other)
@@ -146,6 +162,7 @@ void checkPipeline(MeshAxisSettings &mesh, const std::map<std::string, int64_t> 
     diagnostics.error(Code::E0318, stages.front()->range,
                       "each stage of a pipeline has iterations in a row; leave 'with zigzag' out for " +
                           stages.front()->axis);
+  checkStored(mesh, diagnostics);
   if (!checkRow(mesh, stages, diagnostics))
     return;
   std::vector<int64_t> iterations;

@@ -33,7 +33,9 @@ void Assign::checkStages(ech::RepeatOp op) {
            clauses.place(m, op.getAxisAttr(), op.getLoc()));
   else if (!isOfPass && !op.getCarried().empty())
     refuse(op,
-           "E0318: " + cannot + "what its repeat carries is made of no sample; stages hand on what is made of samples",
+           "E0318: " + cannot +
+               "what its repeat carries is made of no sample, or of totals over all of them; stages hand on what is "
+               "made of samples as they come",
            clauses.place(m, op.getAxisAttr(), op.getLoc()));
 }
 

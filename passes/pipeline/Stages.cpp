@@ -128,6 +128,12 @@ bool Stages::isCheap(Operation *op) {
   return cheap[op] = is;
 }
 
+/// Which samples are valid: loop nests ask for the number of them, and nothing is made of it.
+static bool isNumberOfSamples(Operation *op) {
+  auto read = dyn_cast<ech::ReadOp>(op);
+  return read && read.getSource() == ech::kValidSamples;
+}
+
 /// Where what a use reads has to be; nothing: its reader has no place yet.
 std::optional<Span> Stages::neededBy(OpOperand &use) const {
   Operation *reader = use.getOwner(), *here = this->here(reader);
@@ -206,7 +212,7 @@ int64_t Stages::placeBackward(Operation *op, ArrayRef<Span> read) {
 void Stages::place() {
   SmallVector<Operation *> forward, backward, readLater;
   for (Operation &op : llvm::reverse(pass.block()->without_terminator())) {
-    if (linkOf(&op) || isDivided(&op))
+    if (linkOf(&op) || isDivided(&op) || isNumberOfSamples(&op))
       placed[&op] = kEverywhere;
     else
       (isOfBackward(&op) ? backward : forward).push_back(&op);

@@ -1,5 +1,6 @@
 #include "runtime/program/Memory.h"
 
+#include "runtime/collectives/Collectives.h"
 #include "runtime/data/File.h"
 #include "runtime/launch/MachineMemory.h"
 #include "runtime/snapshot/SnapshotWriter.h"
@@ -80,6 +81,33 @@ int64_t residentBytesBeyond(const Rank &rank) {
   const int64_t ranksOfProcess = std::strcmp(transport, "threads") == 0 ? rank.size() : 1;
   return std::max<int64_t>(0, most - ranksOfProcess * arenas - int64_t(unpackedBytes() + copiedBytes())) /
          ranksOfProcess;
+}
+
+std::string memoryLine(Rank &rank, size_t copy) {
+  const Program &program = rank.program();
+  const Offload &offload = program.offload;
+  const auto state = program.device ? double(program.stateBytes - offload.bytes + 2 * offload.piece)
+                                    : double(residentStateBytes(program));
+  const double arenas = state + double(program.inputBytes + program.workBytes) + double(copy);
+  const double mine = double(residentBytesBeyond(rank));
+  std::vector<double> all(size_t(rank.size()));
+  all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, "memory");
+  const double beyond = *std::max_element(all.begin(), all.end());
+  char line[280], copied[40] = "", beyondText[40] = "unknown", offloaded[60] = "";
+  if (offload)
+    std::snprintf(offloaded, sizeof(offloaded), "; offloaded %.1f MB", double(offload.bytes) * 1e-6);
+  if (copy)
+    std::snprintf(copied, sizeof(copied), ", snapshot %.1f", double(copy) * 1e-6);
+  if (beyond >= 0)
+    std::snprintf(beyondText, sizeof(beyondText), "%.1f MB", beyond * 1e-6);
+  int length = std::snprintf(line, sizeof(line),
+                             "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f%s), beyond them %s%s",
+                             arenas * 1e-6, state * 1e-6, double(program.inputBytes) * 1e-6,
+                             double(program.workBytes) * 1e-6, copied, beyondText, offloaded);
+  if (const size_t data = unpackedBytes())
+    std::snprintf(line + length, sizeof(line) - size_t(length), "; unpacked data %.1f MB %s", double(data) * 1e-6,
+                  rank.transport().isDirect() ? "in all" : "each");
+  return line;
 }
 
 } // namespace echelon::runtime

@@ -20,4 +20,7 @@ std::string refuseBeyondMachine(const Program &program, int ranksHere);
 /// Whether there is memory for copies of the state too, which snapshots are written from while training goes on.
 bool hasRoomForCopies(const Program &program, int ranksHere);
 
+/// Collective: what the run tells of its memory at its end. `copy`: the bytes of the snapshot's copy of the state.
+std::string memoryLine(Rank &rank, size_t copy);
+
 } // namespace echelon::runtime

@@ -5,11 +5,13 @@
 #include "runtime/profile/Profile.h"
 #include "runtime/program/Clock.h"
 #include "runtime/program/Dump.h"
+#include "runtime/program/Evaluations.h"
 #include "runtime/program/Inputs.h"
 #include "runtime/program/Log.h"
 #include "runtime/program/Memory.h"
 #include "runtime/program/NotFinite.h"
 #include "runtime/program/Opening.h"
+#include "runtime/program/Reported.h"
 #include "runtime/program/StartValues.h"
 #include "runtime/snapshot/SnapshotFiles.h"
 #include "runtime/snapshot/SnapshotWriter.h"
@@ -33,10 +35,25 @@ struct Decision {
   int64_t next = 0; // the step after which it decides again
 };
 
+/// What the log's row says of the workers.
+std::string workersRow(const Update &update, int64_t step) {
+  std::string of[3];
+  int64_t stale = 0;
+  for (const HandedIn &gradient : update.gradients) {
+    const int64_t values[] = {gradient.worker, gradient.ticket, gradient.read};
+    for (size_t i = 0; i < 3; ++i)
+      of[i] += (of[i].empty() ? "" : ", ") + std::to_string(values[i]);
+    stale += step - gradient.read;
+  }
+  return ", \"workers\": [" + of[0] + "], \"tickets\": [" + of[1] + "], \"reads\": [" + of[2] +
+         "], \"staleness\": " + shortest(double(stale) / double(update.gradients.size())) +
+         ", \"time\": " + shortest(update.time);
+}
+
 class Trainer {
 public:
   Trainer(Rank &r, const Options &o, const Prepared &p)
-      : rank(r), program(r.program()), options(o), prepared(p), loader(r),
+      : rank(r), program(r.program()), options(o), prepared(p), loader(r), evaluations(r, p, loader),
         last(o.steps         ? o.steps
              : program.steps ? program.steps
                              : std::numeric_limits<int64_t>::max()) {}
@@ -53,27 +70,16 @@ private:
   bool endOfStep();
   std::string work(int64_t step, double lr);
   void prepareAfter(int64_t step);
-  std::string textOf(const Update &update, int64_t step) const;
   void dump(const Update &update);
   void meet();
   std::unique_ptr<Arrivals> arrivals() const;
   void skip(int64_t step, bool overflowed);
   int64_t rollBack(int64_t step);
   Decision decide(int64_t step);
-  bool isDue(const Evaluation &evaluation, int64_t step) const {
-    return evaluation.everySteps && step % evaluation.everySteps == 0;
-  }
-  bool isAnyDue(int64_t step) const {
-    return std::any_of(program.evaluations.begin(), program.evaluations.end(),
-                       [&](const Evaluation &e) { return isDue(e, step); });
-  }
-  bool evaluateAll(int64_t step, bool force);
+  bool evaluate(int64_t step, bool force);
   void tellUntil(int64_t step);
-  void evaluate(size_t index, int64_t step, bool ofLast);
   bool save(int64_t step);
-  NamedValues reported(bool evaluation) const;
   void checkLosses(int64_t step, const std::string &also = "");
-  void tellMemory();
   void lap(Around what) {
     if (profile)
       profile->lap(what);
@@ -84,6 +90,7 @@ private:
   const Options &options;
   const Prepared &prepared;
   InputLoader loader;
+  Evaluations evaluations;
   std::optional<RunLog> log; // rank 0
   std::optional<Profile> profile;
   std::optional<SnapshotWriter> snapshots;
@@ -94,8 +101,7 @@ private:
   bool stopped = false, wantsStop = false, wantsSave = false; // the last two wait for a meeting of local workers
   bool isAtEnd = false, isSaved = false, isMeetingDue = false, mustRollBack = false; // after the last step
   int64_t savedAt = -1, decideAt = 1, decisionInterval = 1;
-  double lastSave = 0, stepSeconds = 0, began = 0, evaluationSeconds = 0;
-  bool untilReached = false;
+  double lastSave = 0, stepSeconds = 0, began = 0;
   int64_t skippedInRow = 0, rolledBackTo = -1, timesRolledBack = 0;
 };
 
@@ -117,7 +123,7 @@ void Trainer::start() {
   if (!program.profiled.empty() && rank.training()) // before the log's clock
     profile.emplace(rank, last - first, options.threads, options.trace);
   if (rank.rank() == 0) {
-    const bool evaluatesFirst = first >= last || isAnyDue(first);
+    const bool evaluatesFirst = first >= last || evaluations.isAnyDue(first);
     // mpirun gives it a terminal of its own, wherever it writes to.
     const bool repaints = options.transport != "mpi" && !std::getenv("OMPI_COMM_WORLD_RANK");
     log.emplace(options.log, options.resume, first, std::max(first, last), program.samplesAStep(), evaluatesFirst,
@@ -153,48 +159,18 @@ std::unique_ptr<Arrivals> Trainer::arrivals() const {
   return order;
 }
 
-NamedValues Trainer::reported(bool evaluation) const {
-  NamedValues values;
-  for (size_t i = 0; i < program.scalars.size(); ++i) {
-    const Scalar &scalar = program.scalars[i];
-    if (!rank.hasReport(int(i)))
-      continue;
-    const double value = rank.reported(int(i));
-    switch (scalar.kind) {
-    case Scalar::Loss:
-      values.emplace_back(evaluation ? "eval_loss" : "loss", value);
-      break;
-    case Scalar::NamedLoss:
-      values.emplace_back(scalar.name, value);
-      break;
-    case Scalar::Metric:
-      values.emplace_back(scalar.name, value);
-      break;
-    case Scalar::Norm:
-      if (!evaluation)
-        values.emplace_back("grad_norm", value);
-      break;
-    }
-  }
-  return values;
-}
-
 /// A metric may be what it likes; a loss or the gradients' norm that is not finite ends the run.
 void Trainer::checkLosses(int64_t step, const std::string &also) {
   for (size_t i = 0; i < program.scalars.size(); ++i) {
     const Scalar &scalar = program.scalars[i];
     if (!rank.hasReport(int(i)) || scalar.kind == Scalar::Metric)
       continue;
-    const std::string name = scalar.kind == Scalar::NamedLoss ? scalar.name
-                             : scalar.kind == Scalar::Norm    ? "grad_norm"
-                             : rank.training()                ? "loss"
-                                                              : "eval_loss";
     const double value = rank.reported(int(i));
     if (std::isfinite(value))
       continue;
     if (snapshots) // the message names the newest
       snapshots->finish();
-    failNotFinite(rank, name, value, step, savedAt, also);
+    failNotFinite(rank, reportedName(rank, scalar), value, step, savedAt, also);
   }
 }
 
@@ -266,7 +242,7 @@ int64_t Trainer::rollBack(int64_t step) {
 /// While a device computes a step: the samples of the next one. Before an evaluation, whose batches come first, there
 /// is nothing to do. Where the run goes on elsewhere, load() finds others than it wants.
 void Trainer::prepareAfter(int64_t step) {
-  if (step + 1 >= last || isAnyDue(step + 1))
+  if (step + 1 >= last || evaluations.isAnyDue(step + 1))
     return;
   if (profile)
     profile->mark(Around::Rest);
@@ -288,27 +264,12 @@ std::string Trainer::work(int64_t step, double lr) {
   }
   const Update &update = workers->step(step, lr);
   dump(update);
-  return program.sync.kind == SyncPolicy::Local ? "" : textOf(update, step);
+  return program.sync.kind == SyncPolicy::Local ? "" : workersRow(update, step);
 }
 
 void Trainer::dump(const Update &update) {
   if (!options.dump.empty())
     dumpMiniBatches(rank, *prepared.data, update, options.dump);
-}
-
-/// What the log's row says of the workers.
-std::string Trainer::textOf(const Update &update, int64_t step) const {
-  std::string of[3];
-  int64_t stale = 0;
-  for (const HandedIn &gradient : update.gradients) {
-    const int64_t values[] = {gradient.worker, gradient.ticket, gradient.read};
-    for (size_t i = 0; i < 3; ++i)
-      of[i] += (of[i].empty() ? "" : ", ") + std::to_string(values[i]);
-    stale += step - gradient.read;
-  }
-  return ", \"workers\": [" + of[0] + "], \"tickets\": [" + of[1] + "], \"reads\": [" + of[2] +
-         "], \"staleness\": " + shortest(double(stale) / double(update.gradients.size())) +
-         ", \"time\": " + shortest(update.time);
 }
 
 /// Before an evaluation, a snapshot and the end: all workers go on at the newest parameters.
@@ -350,7 +311,7 @@ bool Trainer::applied(const Update &update) {
   dump(update);
   const double began = updatedAt;
   updatedAt = secondsNow();
-  finishStep(done, began, lr, textOf(update, done));
+  finishStep(done, began, lr, workersRow(update, done));
   nameStep(); // it goes on computing
   return endOfStep();
 }
@@ -359,7 +320,7 @@ void Trainer::finishStep(int64_t step, double began, double lr, const std::strin
   lap(Around::Rest);
   const double seconds = std::max(secondsNow() - began, 1e-9);
   stepSeconds = stepSeconds == 0 ? seconds : 0.9 * stepSeconds + 0.1 * seconds;
-  NamedValues values = reported(false);
+  NamedValues values = reported(rank);
   const bool isBroken = rank.isBroken(), hasOverflowed = rank.hasOverflowed();
   const bool isSkipped = hasOverflowed || (isBroken && program.onNan.action == OnNan::Skip);
   if (log) {
@@ -414,7 +375,7 @@ bool Trainer::endOfStep() {
   const int64_t every = program.checkpoint.everySteps;
   isSaved = (every && done % every == 0) || (wantsSave && isMeeting) || isAtEnd || stopped;
   wantsSave &= !isSaved;
-  isMeetingDue = isSaved || isAnyDue(done);
+  isMeetingDue = isSaved || evaluations.isAnyDue(done);
   return isMeetingDue;
 }
 
@@ -451,81 +412,9 @@ bool Trainer::save(int64_t step) {
   return true;
 }
 
-/// `ofLast`: where parameters have averages, an evaluation of the parameters themselves.
-void Trainer::evaluate(size_t index, int64_t step, bool ofLast) {
-  rank.transport().setPlace(Activity::Evaluate, "");
-  rank.transport().setComputes(!program.takesTurns() && evaluationSeconds > 0); // in the first one memory is new
-  const double evaluationBegan = secondsNow();
-  const Evaluation &evaluation = program.evaluations[index];
-  const DataStream &stream = prepared.evaluationData[index] ? *prepared.evaluationData[index] : *prepared.data;
-  const bool plain = stream.heldOutSize() == 0;
-  int64_t samples = plain ? stream.trainSize() : stream.heldOutSize();
-  if (evaluation.batches && evaluation.batches <= samples / program.batch)
-    samples = evaluation.batches * program.batch;
-  rank.beginEvaluation(samples);
-  program.evaluateBegin(rank);
-  // Under a sync policy, each worker has batches of its own.
-  const int64_t batch = program.miniBatch(), stride = program.sync.meshAxes.empty() ? batch : program.batch;
-  for (int64_t offset = workerOf(rank) * batch; offset < samples; offset += stride) {
-    const int64_t valid = std::min(batch, samples - offset);
-    loader.load(stream, plain ? Reading::Plain : Reading::HeldOut, offset, valid);
-    rank.setEvaluationBatch(offset, valid);
-    program.evaluateBatch(rank);
-  }
-  program.evaluateEnd(rank);
-  const NamedValues values = reported(true);
-  const double seconds = secondsNow() - evaluationBegan;
-  evaluationSeconds += seconds;
-  const std::string last = evaluation.name.empty() ? "last" : "last_" + evaluation.name;
-  if (log)
-    log->evaluation(step, ofLast ? last : evaluation.name, values, seconds);
-  checkLosses(step);
-  rank.transport().setComputes(false);
-  const Until &until = program.until;
-  if (ofLast || until.metric.empty() || until.evaluation != evaluation.name)
-    return;
-  int32_t isMet = 0; // values are equal on all ranks; that one decides keeps the end of a run from resting on it
-  for (const auto &[name, value] : values)
-    if (name == until.metric)
-      isMet = until.isMetBy(value);
-  if (rank.size() > 1)
-    broadcast(rank.transport(), rank.transport().world(), &isMet, 1, 0, "decision to end");
-  untilReached = isMet;
-}
-
-/// Runs the evaluations that are due after `step`, or all of them; all, too, where one of them ends the run.
-/// False: there was none.
-bool Trainer::evaluateAll(int64_t step, bool force) {
-  if (!program.evaluateBatch)
-    return false;
-  std::vector<bool> isDone(program.evaluations.size());
-  auto run = [&](bool all) {
-    std::vector<size_t> wanted;
-    for (size_t i = 0; i < program.evaluations.size(); ++i)
-      if (!isDone[i] && (all || isDue(program.evaluations[i], step)))
-        wanted.push_back(i);
-    if (wanted.empty())
-      return;
-    auto call = [&](void (*step)(Rank &)) {
-      rank.transport().setPlace(Activity::Evaluate, "");
-      step(rank);
-    };
-    if (program.exchange)
-      call(program.exchange);
-    for (const size_t i : wanted) {
-      evaluate(i, step, false);
-      isDone[i] = true;
-    }
-    if (!program.exchange)
-      return;
-    call(program.restore ? program.restore : program.exchange);
-    for (const size_t i : wanted)
-      evaluate(i, step, true);
-  };
-  run(force);
-  if (untilReached)
-    run(true);
-  return std::find(isDone.begin(), isDone.end(), true) != isDone.end();
+/// As Evaluations::run says.
+bool Trainer::evaluate(int64_t step, bool force) {
+  return evaluations.run(step, force, log ? &*log : nullptr, [&] { checkLosses(step); });
 }
 
 /// The run's last word, where it has a clause `until`: whether and when it came to what it was to come to.
@@ -534,37 +423,8 @@ void Trainer::tellUntil(int64_t step) {
   if (!log || until.metric.empty())
     return;
   const double seconds = secondsNow() - began;
-  log->end(step, until.text(), untilReached, first, seconds, seconds - evaluationSeconds,
+  log->end(step, until.text(), evaluations.isUntilReached(), first, seconds, seconds - evaluations.seconds(),
            seconds / 3600 * until.dollarsPerHour);
-}
-
-void Trainer::tellMemory() {
-  const size_t copy = snapshots ? snapshots->bytes() : 0;
-  const Offload &offload = program.offload;
-  const auto state = program.device ? double(program.stateBytes - offload.bytes + 2 * offload.piece)
-                                    : double(residentStateBytes(program));
-  const double arenas = state + double(program.inputBytes + program.workBytes) + double(copy);
-  const double mine = double(residentBytesBeyond(rank));
-  std::vector<double> all(size_t(rank.size()));
-  all_gather(rank.transport(), rank.transport().world(), all.data(), &mine, 1, "memory");
-  if (!log)
-    return;
-  const double beyond = *std::max_element(all.begin(), all.end());
-  char line[280], copied[40] = "", beyondText[40] = "unknown", offloaded[60] = "";
-  if (offload)
-    std::snprintf(offloaded, sizeof(offloaded), "; offloaded %.1f MB", double(offload.bytes) * 1e-6);
-  if (copy)
-    std::snprintf(copied, sizeof(copied), ", snapshot %.1f", double(copy) * 1e-6);
-  if (beyond >= 0)
-    std::snprintf(beyondText, sizeof(beyondText), "%.1f MB", beyond * 1e-6);
-  int length = std::snprintf(line, sizeof(line),
-                             "memory a rank: arenas %.1f MB (state %.1f, inputs %.1f, work %.1f%s), beyond them %s%s",
-                             arenas * 1e-6, state * 1e-6, double(program.inputBytes) * 1e-6,
-                             double(program.workBytes) * 1e-6, copied, beyondText, offloaded);
-  if (const size_t data = unpackedBytes())
-    std::snprintf(line + length, sizeof(line) - size_t(length), "; unpacked data %.1f MB %s", double(data) * 1e-6,
-                  rank.transport().isDirect() ? "in all" : "each");
-  log->say(line);
 }
 
 int Trainer::train() {
@@ -574,10 +434,10 @@ int Trainer::train() {
     dumpStart(rank, options.dump);
   }
   if (prepared.hasSnapshot && first < last) // the run that was stopped may not have come to it
-    evaluateAll(first, false);
+    evaluate(first, false);
   done = first;
   updatedAt = secondsNow();
-  while (done < last && !stopped && !untilReached) {
+  while (done < last && !stopped && !evaluations.isUntilReached()) {
     if (live)
       live->run(done, [&](const Update &update) { return applied(update); });
     else
@@ -588,10 +448,10 @@ int Trainer::train() {
     }
     meet();
     const uint64_t met = ticks();
-    if (!stopped && evaluateAll(done, isAtEnd) && profile)
+    if (!stopped && evaluate(done, isAtEnd) && profile)
       profile->between(Between::Evaluation, met);
     const uint64_t evaluated = ticks();
-    if ((isSaved || untilReached) && save(done) && profile)
+    if ((isSaved || evaluations.isUntilReached()) && save(done) && profile)
       profile->between(Between::Snapshot, evaluated);
     updatedAt = secondsNow();
   }
@@ -599,14 +459,16 @@ int Trainer::train() {
   if (first >= last && prepared.hasSnapshot) {
     if (log)
       log->say("nothing to do: the run ends at step " + std::to_string(last));
-    evaluateAll(done, true);
+    evaluate(done, true);
   }
   if (snapshots)
     snapshots->finish();
   if (stopped && log)
     log->say("stopped after step " + std::to_string(done) +
              (prepared.checkpointDirectory.empty() ? ": " + whatIsLost(program) : "; go on with --resume"));
-  tellMemory();
+  const std::string memory = memoryLine(rank, snapshots ? snapshots->bytes() : 0);
+  if (log)
+    log->say(memory);
   if (profile)
     for (const std::string &text : {profile->text(), profile->writeTrace()})
       if (!text.empty())
@@ -619,7 +481,7 @@ int Trainer::train() {
 int Trainer::evaluateSnapshot() {
   last = prepared.snapshot.step;
   start();
-  evaluateAll(first, true);
+  evaluate(first, true);
   if (log && log->isLost() && options.log.empty())
     fail("what was evaluated is lost");
   return 0;

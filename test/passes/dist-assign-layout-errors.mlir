@@ -56,7 +56,7 @@ module attributes {dist.mesh = #dist.mesh<tp = 2 [seq]>, dist.lines = {tp.seq = 
 // -----
 
 // Stages of a pipeline hand on what is made of samples.
-// CHECK: error: E0318: cannot split layer over pp: what its repeat carries is made of no sample; stages hand on what is made of samples
+// CHECK: error: E0318: cannot split layer over pp: what its repeat carries is made of no sample, or of totals over all of them; stages hand on what is made of samples as they come
 !h = !ech.tensor<[embed=2], f32>
 module attributes {dist.mesh = #dist.mesh<pp = 2 [layer]>} {
   ech.variable state @h : !h = constant(0.0, 0.0)

@@ -121,7 +121,7 @@ int plan(const PlanOptions &options) {
   if (good) {
     mathematics = compilation.otherMathematics();
     ofClauses = sentencesOfClauses(compilation.settings);
-    good = compilation.lower(Stage::Rt);
+    good = compilation.lower(Stage::Shaped);
   }
   if (!good) {
     compilation.printDiagnostics();

@@ -396,7 +396,7 @@ bool Compilation::lower(Stage until) {
                         "internal error: a pass failed without saying why; please report it with this spec");
     return false;
   }
-  if (isDumpIncomplete || diagnostics.errorCount() > before || (until == Stage::Rt && !checkMemory()))
+  if (isDumpIncomplete || diagnostics.errorCount() > before || (until >= Stage::Shaped && !checkMemory()))
     return false;
   warnOfUnseenMetrics();
   return true;

@@ -41,7 +41,7 @@ int64_t bytesUnder(CompileOptions options) {
   options.anyMemory = true;
   options.dumpStages.clear();
   Compilation other(std::move(options));
-  if (!other.parse() || !other.resolve() || !other.elaborate() || !other.lower(Stage::Rt))
+  if (!other.parse() || !other.resolve() || !other.elaborate() || !other.lower(Stage::Shaped))
     return 0;
   return programCost(*other.module).memory.total;
 }

@@ -65,7 +65,7 @@ std::optional<RecomputeCost> recomputeCost(const Compilation &compilation, int64
   CompileOptions options = compilation.options;
   auto own = compiled(options, Stage::Ech);
   options.keepsAll = true;
-  auto none = compiled(options, Stage::Ech), planned = compiled(options, Stage::Rt);
+  auto none = compiled(options, Stage::Ech), planned = compiled(options, Stage::Shaped);
   if (!own || !none || !planned)
     return std::nullopt;
   const double before = operationsOf(*none->module);
