@@ -6,7 +6,11 @@
 //    state arena   | wq | wk | … | seen | m.wq | m.wk | … | v.wq | v.wk | … |
 //
 //    Where the optimizer's state is offloaded, moments are the arena's end, which has pages of its own; what a GPU
-//    has of it whole lies in a work buffer (cuda/StageOffloaded.h).
+//    has of it whole lies in a work buffer (cuda/StageOffloaded.h). Where parameters are, too, those of repeats come
+//    before the moments, on such pages, and the others before them, behind states: then moments still lie as
+//    parameters do.
+//
+//    state arena   | seen | … | wte || wq | wk | … | m.wte | m.wq | m.wk | … | v.wte | v.wq | v.wk | … |
 //
 // 2. A work buffer lives from the first operation that touches it to the last, in the order of execution; a use inside
 //    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its
@@ -24,6 +28,7 @@
 #include "passes/cuda/StageOffloaded.h"
 #include "runtime/program/OffloadPiece.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_PLANARENAS
@@ -188,11 +193,11 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
   /// Stored tensors in the order of the state arena: parameters, copies of them, states, what the optimizer keeps by
   /// its names. Where workers train by themselves, what they share comes last, but for what is no moment where moments
   /// are offloaded, which comes first.
-  static SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
+  SmallVector<ech::VariableOp> inOrder(ModuleOp module) {
     auto policy = run::only<run::SyncOp>(module);
     const bool isLocal = policy && policy.isLocal();
     const bool offloads = module->hasAttr(dist::kOffload);
-    SmallVector<ech::VariableOp> order, copies, states, shared;
+    SmallVector<ech::VariableOp> order, params, copies, states, shared;
     llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
     for (auto variable : module.getOps<ech::VariableOp>()) {
       const ech::VariableKind kind = variable.getKind();
@@ -202,7 +207,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       else if (isMoment(variable))
         moments[moment].push_back(variable);
       else
-        (kind == ech::VariableKind::Param  ? order
+        (kind == ech::VariableKind::Param  ? params
          : kind == ech::VariableKind::Copy ? copies
                                            : states)
             .push_back(variable);
@@ -212,41 +217,86 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       order.insert(order.begin(), shared.begin(), end);
       shared.erase(shared.begin(), end);
     }
+    auto isResident = [&](ech::VariableOp v) {
+      return !offloadedParams.contains(isMoment(v) ? momentOf(v).second : v.getSymName());
+    };
+    std::stable_partition(params.begin(), params.end(), isResident);
+    if (offloadedParams.empty())
+      llvm::append_range(order, params);
     llvm::append_range(order, copies);
     llvm::append_range(order, states);
-    for (auto &[name, list] : moments)
+    if (!offloadedParams.empty())
+      llvm::append_range(order, params);
+    for (auto &[name, list] : moments) { // as parameters lie
+      std::stable_partition(list.begin(), list.end(), isResident);
       llvm::append_range(order, list);
+    }
     llvm::append_range(order, shared);
     return order;
+  }
+
+  /// Of what is offloaded, parameters: those that loops read at their positions.
+  void findOffloadedParams(const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
+    if (!getOperation()->hasAttr(dist::kOffloadParams))
+      return;
+    auto isAtPosition = [](Operation *user) {
+      auto view = dyn_cast<rt::ViewOp>(user);
+      return view && llvm::any_of(view.getIndices(), [](Value index) {
+               auto position = dyn_cast<BlockArgument>(index);
+               auto loop = position ? dyn_cast<rt::ForOp>(position.getOwner()->getParentOp()) : rt::ForOp();
+               return loop && !loop.getTime();
+             });
+    };
+    for (auto variable : getOperation().getOps<ech::VariableOp>())
+      for (rt::AllocOp alloc : allocs.lookup(variable.getSymName()))
+        if (variable.getKind() == ech::VariableKind::Param && llvm::any_of(alloc->getUsers(), isAtPosition))
+          offloadedParams.insert(variable.getSymName());
+  }
+  int64_t bytesOf(ech::VariableOp variable) {
+    auto type = cast<ech::Tensor>(variable.getType());
+    if (dist::MeshAttr mesh = dist::meshOf(getOperation()); mesh && type.getState())
+      type = dist::localType(type, mesh);
+    return aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+  }
+  bool isOffloaded(ech::VariableOp variable) {
+    return getOperation()->hasAttr(dist::kOffload) &&
+           (isMoment(variable) || offloadedParams.contains(variable.getSymName()));
+  }
+  InFlightDiagnostic refuseOffload() {
+    auto lines = getOperation()->getAttrOfType<DictionaryAttr>(dist::kLines);
+    auto line = lines ? lines.getAs<LocationAttr>(dist::kOffload) : LocationAttr();
+    return emitError(line ? Location(line) : getOperation().getLoc()) << "E0410: ";
   }
 
   /// Every stored tensor has a place, read or not; where that ends.
   FailureOr<int64_t> placeState(const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
     ModuleOp module = getOperation();
     Builder builder(&getContext());
-    dist::MeshAttr mesh = dist::meshOf(module);
     const bool offloads = module->hasAttr(dist::kOffload);
-    int64_t state = 0, offloaded = -1;
+    int64_t state = 0, offloaded = -1, resident = 0; // of parameters, which end where what is offloaded begins
+    for (auto variable : module.getOps<ech::VariableOp>())
+      if (variable.getKind() == ech::VariableKind::Param && !offloadedParams.empty() && !isOffloaded(variable))
+        resident += bytesOf(variable);
     for (ech::VariableOp variable : inOrder(module)) {
-      auto type = cast<ech::Tensor>(variable.getType());
-      if (mesh && type.getState())
-        type = dist::localType(type, mesh);
-      if (offloads && isMoment(variable) && offloaded < 0)
+      if (resident && variable.getKind() == ech::VariableKind::Param) {
+        state = llvm::alignTo(state + resident, runtime::kOffloadAlignment) - resident;
+        resident = 0;
+      }
+      if (isOffloaded(variable) && offloaded < 0)
         offloaded = state = llvm::alignTo(state, runtime::kOffloadAlignment);
       variable->setAttr(rt::kOffset, builder.getI64IntegerAttr(state));
       for (rt::AllocOp alloc : allocs.lookup(variable.getSymName()))
         alloc.setOffset(state);
-      state += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+      state += bytesOf(variable);
     }
     if (!offloads)
       return state;
-    if (offloaded < 0) {
-      auto lines = module->getAttrOfType<DictionaryAttr>(dist::kLines);
-      auto line = lines ? lines.getAs<LocationAttr>(dist::kOffload) : LocationAttr();
-      return emitError(line ? Location(line) : module.getLoc())
-             << "E0410: the optimizer keeps nothing that could be offloaded: plain sgd has no moments; leave the line "
-                "out";
-    }
+    if (module->hasAttr(dist::kOffloadParams) && offloadedParams.empty())
+      return refuseOffload() << "no parameter of this model is of a repeat, and those of repeats alone are offloaded; "
+                                "write offload optimizer";
+    if (offloaded < 0)
+      return refuseOffload() << "the optimizer keeps nothing that could be offloaded: plain sgd has no moments; leave "
+                                "the line out";
     state = llvm::alignTo(state, runtime::kOffloadAlignment);
     module->setAttr(rt::kOffloaded, builder.getDenseI64ArrayAttr({offloaded, state - offloaded}));
     return state;
@@ -272,6 +322,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       if (alloc.getOf())
         allocs[*alloc.getOf()].push_back(alloc);
     });
+    findOffloadedParams(allocs);
     const FailureOr<int64_t> state = placeState(allocs);
     if (failed(state))
       return signalPassFailure();
@@ -297,5 +348,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     module->setAttr(rt::kInputBytes, builder.getI64IntegerAttr(input));
     module->setAttr(rt::kWorkBytes, builder.getI64IntegerAttr(work));
   }
+
+  llvm::StringSet<> offloadedParams; // by name
 };
 } // namespace
