@@ -132,9 +132,14 @@ void spell(rt::AtOp op, Printer &printer) {
   printer.close();
 }
 
-void spell(rt::LetGoOp op, Printer &printer) {
-  printer.call(op, "let_go", {"r", printer.name(op.getBuffer()), printer.size(rt::buffer(op.getBuffer()).getAxes())});
+/// Of what lies in a file: "let_go(r, p.wq[l], embed * head * key)".
+void spellInFile(Operation *op, Printer &printer) {
+  Value buffer = op->getOperand(0);
+  printer.call(op, op->getName().stripDialect(),
+               {"r", printer.name(buffer), printer.size(rt::buffer(buffer).getAxes())});
 }
+void spell(rt::LetGoOp op, Printer &printer) { spellInFile(op, printer); }
+void spell(rt::WillNeedOp op, Printer &printer) { spellInFile(op, printer); }
 
 /// To and from a buffer of the device, of the same elements.
 void spellStaging(Operation *op, Printer &printer) {
@@ -196,10 +201,39 @@ void codegen::spell(rt::OffsetOp op, Printer &printer) {
   printer.line("const int64_t " + printer.name(op.getResult()) + " = " + text + ";");
 }
 
+namespace {
+/// How many iterations a loop has on this rank.
+std::string countOf(rt::ForOp op, Printer &printer) {
+  return op.getOwn() ? printer.name(op.getOwn())
+                     : printer.size(ech::Axis{op.getAxisAttr(), static_cast<int64_t>(op.getCount())});
+}
+
+/// A local function of what is done for an iteration ahead of it, which the first one needs before the loop.
+void spellAhead(rt::ForOp op, Printer &printer) {
+  const std::string n = countOf(op, printer), function = nameOf(*op.getBody().getOps<rt::NextOp>().begin());
+  const bool gathers = !op.ahead()->getOps<rt::CollectiveOp>().empty();
+  printer.line(std::string("// the parameters of an iteration, ") + (gathers ? "gathered" : "read") +
+               " while the one before it computes");
+  printer.open("const auto " + function + " = [&](int64_t " + printer.name(op.position()) + ") {");
+  printer.block(*op.ahead());
+  printer.close(";");
+  if (op.getOwn())
+    printer.line("if (" + n + " > 0)");
+  printer.line((op.getOwn() ? "  " : "") + function + "(" + (op.getReverse() ? n + " - 1" : "0") + ");");
+}
+
+void spell(rt::NextOp op, Printer &printer) {
+  auto loop = cast<rt::ForOp>(op->getParentOp());
+  const std::string i = printer.name(loop.position());
+  printer.line("if (" + (loop.getReverse() ? i + " > 0" : i + " + 1 < " + countOf(loop, printer)) + ")");
+  printer.line("  " + nameOf(op) + "(" + i + (loop.getReverse() ? " - 1" : " + 1") + ");");
+}
+} // namespace
+
 void codegen::spell(rt::ForOp op, Printer &printer, function_ref<void(Block &)> body) {
-  const std::string i = printer.name(op.position());
-  const std::string n = op.getOwn() ? printer.name(op.getOwn())
-                                    : printer.size(ech::Axis{op.getAxisAttr(), static_cast<int64_t>(op.getCount())});
+  const std::string i = printer.name(op.position()), n = countOf(op, printer);
+  if (op.ahead())
+    spellAhead(op, printer);
   if (op.getReverse())
     printer.open("for (int64_t " + i + " = " + n + " - 1; " + i + " >= 0; --" + i + ") {");
   else
@@ -236,7 +270,7 @@ void codegen::spell(rt::StagesOp op, Printer &printer, function_ref<void(Block &
 void codegen::spell(Operation *op, Printer &printer) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<rt::CollectiveOp, rt::RingAttentionOp, rt::RingAttentionGradOp, rt::SendOp, rt::ReceiveOp, rt::AtOp,
-            rt::FetchOp, rt::LetGoOp, rt::TicketsOp, rt::WaitOp, rt::WriteBackOp>(
+            rt::FetchOp, rt::LetGoOp, rt::NextOp, rt::TicketsOp, rt::WaitOp, rt::WillNeedOp, rt::WriteBackOp>(
           [&](auto typed) { ::spell(typed, printer); })
       .Case<rt::InvokeOp>([&](auto call) { printer.target().invoke(call, printer); })
       .Case<rt::ReportOp>([&](auto report) { printer.target().report(report, printer); })

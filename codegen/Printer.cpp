@@ -95,16 +95,16 @@ void Printer::open(const Twine &head) {
   scopes.emplace_back();
   scopes.back().brace = written.size() - 3; // " {"
 }
-void Printer::close() {
+void Printer::close(StringRef behind) {
   Scope scope = scopes.pop_back_val();
   for (Value v : scope.values)
     declared.erase(v);
   lastSource.clear();
-  if (scope.statements == 1 && !scopes.empty()) { // a loop over one statement
+  if (scope.statements == 1 && !scopes.empty() && behind.empty()) { // a loop over one statement
     written.erase(scope.brace, 2);
     return;
   }
-  write(2 * scopes.size(), "}");
+  write(2 * scopes.size(), ("}" + behind).str());
 }
 
 void Printer::function(const Twine &head, llvm::function_ref<void()> body) {
@@ -276,8 +276,10 @@ void Printer::declare(Value value) {
     std::string text = name(view.getBase());
     if (view.getOffset())
       text += " + " + std::to_string(view.getOffset());
-    for (auto [index, factor] : llvm::zip(view.getIndices(), view.getFactors()))
-      text += " + " + name(index) + (factor == 1 ? "" : " * " + std::to_string(factor));
+    for (auto [index, factor] : llvm::zip(view.getIndices(), view.getFactors())) {
+      const std::string at = index.getDefiningOp<rt::SlotOp>() ? "(" + name(index) + ")" : name(index);
+      text += " + " + at + (factor == 1 ? "" : " * " + std::to_string(factor));
+    }
     line((constant ? "const " : "") + rt::storedAs(rt::buffer(value).getElement()) + " *" + own + " = " + text + ";");
   } else if (auto number = dyn_cast<rt::NumberOp>(op)) {
     line((number.getType().isF64() ? "const double " : "const int64_t ") + own + " = " + textOf(number) + ";");
@@ -292,6 +294,8 @@ std::string Printer::name(Value value) {
     return member(op);
   if (auto number = dyn_cast<rt::NumberOp>(op); number && isInline(number))
     return textOf(number);
+  if (auto slot = dyn_cast<rt::SlotOp>(op))
+    return name(slot.getPosition()) + " % 2";
   if (auto view = dyn_cast<rt::ViewOp>(op); view && view.getOffset() == 0 && view.getIndices().empty())
     return name(view.getBase());
   if (declared.contains(value) || op->hasAttr(rt::kVariable))

@@ -50,10 +50,11 @@ public:
             llvm::StringRef remark = "");
   /// The operation's place in the source, as a string literal: "mlp.ech:33"; empty where that is not known.
   std::string place(mlir::Operation *op);
-  /// One line, indented; `open` ends with a brace and indents what follows, `close` closes it.
+  /// One line, indented; `open` ends with a brace and indents what follows, `close` closes it. With `behind`, ";" of a
+  /// local function, the brace stays where one statement is in it.
   void line(const llvm::Twine &text);
   void open(const llvm::Twine &head);
-  void close();
+  void close(llvm::StringRef behind = "");
   /// `target op expression;` with line breaks.
   void assign(llvm::StringRef target, llvm::StringRef op, llvm::StringRef expression);
   /// The source lines of these operations, each once, as comments; then what `body` writes, which comes from them.

@@ -31,6 +31,14 @@ bool isStarted(Operation &op) {
   return isa<rt::TicketsOp>(op) || (message && message.isStarted());
 }
 
+/// Tickets of what the loop behind starts ahead of its iterations, which that waits for.
+bool isOfLoopBehind(Operation &op) {
+  return isa<rt::TicketsOp>(op) && llvm::any_of(op.getUsers(), [](Operation *user) {
+           auto loop = dyn_cast<rt::ForOp>(user->getParentOp());
+           return loop && loop.ahead() == user->getBlock();
+         });
+}
+
 /// Whether it waits for the last messages of a pipeline's stages.
 bool endsTurns(Operation &op) {
   auto wait = dyn_cast<rt::WaitOp>(op);
@@ -45,7 +53,7 @@ void phasesOf(Operation &op, llvm::SmallSetVector<StringRef, 4> &phases) {
       phasesOf(inner, phases);
   if (!blocks.empty())
     return;
-  if (!rt::isDeclaration(op) && !isStarted(op))
+  if (!rt::isDeclaration(op) && (!isStarted(op) || isOfLoopBehind(op)))
     phases.insert(phaseOf(&op));
 }
 

@@ -16,6 +16,8 @@ std::string echelon::nameOf(Value value) {
   return name ? name.str() : "";
 }
 
+std::string echelon::nameOf(rt::NextOp next) { return next->getAttrOfType<StringAttr>(rt::kName).str(); }
+
 LocalNames::LocalNames(ModuleOp module) : common(constantsOf(module)) {
   module.walk([&](Operation *op) {
     if (auto call = dyn_cast<rt::InvokeOp>(op))
@@ -43,6 +45,8 @@ void LocalNames::enter(ArrayRef<Operation *> ops) {
       llvm::for_each(inner->getResults(), add);
       if (auto loop = dyn_cast<rt::ForOp>(inner))
         add(loop.position());
+      if (auto next = dyn_cast<rt::NextOp>(inner))
+        taken.insert(nameOf(next));
       if (isa<rt::StagesOp>(inner))
         for (Block *block : rt::blocksOf(inner))
           llvm::for_each(block->getArguments(), add);

@@ -8,6 +8,8 @@ namespace echelon {
 
 /// What rt-name-values called a buffer, number, position, argument or ticket.
 std::string nameOf(mlir::Value value);
+/// And the local function of what a loop does ahead of its iterations.
+std::string nameOf(rt::NextOp next);
 
 class LocalNames {
 public:

@@ -40,6 +40,8 @@ public:
         open.insert(send.getTickets());
       else if (auto wait = dyn_cast<rt::WaitOp>(op))
         open.erase(wait.getTicket());
+      else if (auto next = dyn_cast<rt::NextOp>(op))
+        forEachAhead(cast<rt::ForOp>(next->getParentOp()), [&](Value tickets) { open.insert(tickets); });
       else if (auto loop = dyn_cast<rt::ForOp>(op))
         this->loop(loop);
       else if (isa<rt::AtOp, rt::StagesOp>(op))
@@ -57,6 +59,12 @@ private:
         open.insert(message.getTickets());
     });
     block(loop.getBody().front());
+    forEachAhead(loop, [&](Value tickets) { open.erase(tickets); });
+  }
+  static void forEachAhead(rt::ForOp loop, function_ref<void(Value)> act) {
+    if (Block *ahead = loop.ahead())
+      for (auto message : ahead->getOps<rt::CollectiveOp>())
+        act(message.getTickets());
   }
   void moveOnAfter(Operation &op) {
     OpBuilder builder(op.getContext());

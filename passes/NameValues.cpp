@@ -105,9 +105,12 @@ void Namer::nameView(rt::ViewOp view) {
   const std::string own = lower::shortName(rt::nameOf(view.getLoc()));
   StringRef base = memoryOf(view.getBase());
   std::string wanted = own.empty() || own == base ? (base + "_part").str() : own;
-  if (view.getIndices().size() == 1)
-    if (auto position = dyn_cast<BlockArgument>(view.getIndices()[0]))
+  if (view.getIndices().size() == 1) {
+    auto slot = view.getIndices()[0].getDefiningOp<rt::SlotOp>();
+    auto position = dyn_cast<BlockArgument>(slot ? slot.getPosition() : view.getIndices()[0]);
+    if (position && (!slot || own.empty() || own == base))
       wanted = (base + "_" + nameOf(position)).str();
+  }
   give(view, wanted, functions);
   views[key] = nameOf(view).str();
 }
@@ -204,11 +207,14 @@ void Namer::inScope(Block &block) {
       continue;
     Functions functions = functionsOf(loop.position());
     loop.walk([&](Operation *inner) { functions.insert(rt::functionOf(inner)); });
+    for (auto next : loop.getBody().getOps<rt::NextOp>())
+      give(next, ("fetch_" + loop.getAxis()).str(), functions);
     const auto beforeLoop = taken;
     std::string position = shortestName(loop.getAxis(), [&](StringRef name) { return isTaken(name, functions); });
     loop->setAttr(rt::kName, b.getStringAttr(position));
     take(position, functions);
-    inScope(loop.getBody().front());
+    for (Block *inner : rt::blocksOf(loop))
+      inScope(*inner);
     taken = beforeLoop;
   }
   taken = outerTaken;

@@ -531,6 +531,45 @@ def SelectKernels : EchelonPass<"rt-select-kernels"> {
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 
+def GatherAhead : EchelonPass<"rt-gather-ahead"> {
+  let summary = "the whole parameters of an iteration are gathered while the iteration before it computes";
+  let description = [{
+    ```mlir
+    rt.for "layer" = 4 {
+    ^bb0(%l: index):
+      %w = rt.view %stack from 0 plus (%l) times [64] …
+      %whole = rt.alloc work : !rt.buffer<[in=16, out=8], f32>
+      rt.collective "all_gather" %w, %whole count 64 over [0] ranks 2 "dp" …
+      rt.gemm %y, %x, %whole …
+    }
+    ```
+    becomes
+    ```mlir
+    %wholes = rt.alloc work : !rt.buffer<[slot=2, in=16, out=8], f32>
+    %tickets = rt.tickets 2
+    rt.for "layer" = 4 {
+    ^bb0(%l: index):
+      %slot = rt.slot %l
+      %whole = rt.view %wholes from 0 plus (%slot) times [128] …
+      rt.wait %tickets[%slot]
+      rt.next
+      rt.gemm %y, %x, %whole …
+    } ahead {
+    ^bb0(%l: index):
+      %w = rt.view %stack from 0 plus (%l) times [64] …
+      %slot = rt.slot %l
+      %whole = rt.view %wholes from 0 plus (%slot) times [128] …
+      rt.collective "all_gather" %w, %whole count 64 over [0] ranks 2 "dp" … keeps %tickets[%slot]
+    }
+    ```
+    With it goes what lays out its message. A gather goes ahead if nothing that it takes is made in the loop, so of a
+    value that is gathered over one mesh axis after the other the first. Not where the loop has one iteration, is over
+    micro batches or batches, or where a worker may leave its step: then nothing may be under way. Runs when every
+    operation is chosen and before arenas are planned, which have both buffers.
+  }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
 def PlanArenas : EchelonPass<"rt-plan-arenas"> {
   let summary = "every buffer gets its byte offset in one of three arenas";
   let description = [{
@@ -539,7 +578,8 @@ def PlanArenas : EchelonPass<"rt-plan-arenas"> {
     buffers that are not alive at the same time share bytes, 64-byte aligned. `rt.alloc work : <[n=64], f32>` becomes
     `rt.alloc work at 256 : <[n=64], f32>`. The module's `rt.state_bytes`, `rt.input_bytes` and `rt.work_bytes` are what
     the program allocates, exactly. With `dist.offload` moments and averages are the state arena's end, whole pages, which
-    `rt.offloaded` says: [first byte, bytes]. Of a GPU (`rt.staged`) moments that something else than a rule touches first
+    `rt.offloaded` says: [first byte, bytes]; with `dist.offload_params` parameters that loops read at their positions
+    come just before them, and other parameters before these, behind states. Of a GPU (`rt.staged`) moments that something else than a rule touches first
     get a work buffer, with `rt.fetch` before and `rt.write_back` behind (cuda/StageOffloaded.h). Runs when every buffer
     and the order of operations are settled.
   }];
@@ -584,7 +624,8 @@ def OutlineUpdates : EchelonPass<"rt-outline-updates"> {
     Where the end of the state arena is offloaded (`rt.offloaded`), one loop is a rule, too, and an rt.invoke says which
     rows lie there, `{rt.offloaded_rows = array<i64: 2>}`: it runs on 16 MiB of these at a time. On a CPU whatever else
     touches such a buffer, as a norm of LAMB's or an exchange of averages, has it in memory whole; behind the last such
-    operation of a step is `rt.let_go`. No byte of a result depends on it.
+    operation of a step is `rt.let_go`; what a loop reads at its position is let go in its iterations, and
+    `rt.will_need` ahead of them. No byte of a result depends on it.
     Runs after arenas are planned: whether two buffers share bytes is known then.
   }];
   let dependentDialects = ["::echelon::rt::RtDialect"];

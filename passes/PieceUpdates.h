@@ -5,8 +5,9 @@
 namespace echelon {
 
 /// A rule that is invoked on rows that are offloaded is told which: it runs on pieces of all its rows, and lets them go
-/// itself. A buffer that other operations touch is let go whole, behind the last of these in its step. No byte of a
-/// result depends on it.
+/// itself. What an iteration of a repeat reads of a parameter is read while the iteration before it computes, and let go
+/// behind its last use. A buffer that other operations touch is let go whole, behind the last of these in its step. No
+/// byte of a result depends on it.
 void pieceUpdates(mlir::ModuleOp module);
 
 } // namespace echelon

@@ -46,6 +46,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
   if (options.target == Target::Gpu)
     manager.addPass(createPadRows());
   manager.addPass(createSelectKernels({options.target == Target::Gpu}));
+  manager.addPass(createGatherAhead());
   manager.addPass(createPlanArenas());
   manager.addPass(createMoveMessages());
   shape(manager, options.target);

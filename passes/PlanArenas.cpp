@@ -9,7 +9,11 @@
 //    hold; in each moment likewise.
 //
 //    Where the optimizer's state is offloaded, moments are the arena's end, which has pages of its own; what a GPU
-//    has of it whole lies in a work buffer (cuda/StageOffloaded.h).
+//    has of it whole lies in a work buffer (cuda/StageOffloaded.h). Where parameters are, too, those of repeats come
+//    before the moments, on such pages, and the others before them, behind states: then moments still lie as
+//    parameters do.
+//
+//    state arena   | seen | … | wte || wq | wk | … | m.wte | m.wq | m.wk | … | v.wte | v.wq | v.wk | … |
 //
 // 2. A work buffer lives from the first operation that touches it to the last, in the order of execution; a use inside
 //    of a loop in which the buffer was not made lasts as long as the loop, and a started collective as long as its
@@ -28,6 +32,7 @@
 #include "passes/cuda/StageOffloaded.h"
 #include "runtime/program/OffloadPiece.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_PLANARENAS
@@ -207,15 +212,18 @@ int64_t Plan::run(int64_t from) {
 }
 
 struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
+  using Variables = SmallVector<ech::VariableOp>;
+
   /// Stored tensors in the order of the state arena: parameters, copies of them, states, what the optimizer keeps by
   /// its names, each a list. Where workers train by themselves, what they share comes last, but for what is no moment
-  /// where moments are offloaded, which comes first.
-  static SmallVector<SmallVector<ech::VariableOp>> inOrder(ModuleOp module) {
+  /// where moments are offloaded, which comes first. Where parameters are offloaded, those that are not are a list
+  /// before them, and so are moments.
+  SmallVector<Variables> inOrder(ModuleOp module) {
     auto policy = run::only<run::SyncOp>(module);
     const bool isLocal = policy && policy.isLocal();
     const bool offloads = module->hasAttr(dist::kOffload);
-    SmallVector<ech::VariableOp> params, copies, states, shared;
-    llvm::MapVector<StringRef, SmallVector<ech::VariableOp>> moments;
+    Variables first, params, copies, states, shared;
+    llvm::MapVector<StringRef, Variables> moments;
     for (auto variable : module.getOps<ech::VariableOp>()) {
       const ech::VariableKind kind = variable.getKind();
       const StringRef moment = momentOf(variable).first;
@@ -231,12 +239,27 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     }
     if (offloads) {
       auto *end = std::stable_partition(shared.begin(), shared.end(), [](ech::VariableOp v) { return !isMoment(v); });
-      params.insert(params.begin(), shared.begin(), end);
+      first.append(shared.begin(), end);
       shared.erase(shared.begin(), end);
     }
-    SmallVector<SmallVector<ech::VariableOp>> order{params, copies, states};
-    for (auto &[name, list] : moments)
-      order.push_back(list);
+    SmallVector<Variables> order{first};
+    auto add = [&](const Variables &list) { // those of resident parameters, then the others
+      order.emplace_back();
+      for (ech::VariableOp variable : list)
+        if (!isOfOffloadedParam(variable))
+          order.back().push_back(variable);
+      order.emplace_back();
+      for (ech::VariableOp variable : list)
+        if (isOfOffloadedParam(variable))
+          order.back().push_back(variable);
+    };
+    if (offloadedParams.empty())
+      add(params);
+    order.append({copies, states});
+    if (!offloadedParams.empty())
+      add(params);
+    for (auto &[name, list] : moments) // as parameters lie
+      add(list);
     order.push_back(shared);
     return order;
   }
@@ -250,17 +273,13 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
   /// Gives the variables of a list their places from `begin` on; where they end.
   int64_t placeList(ArrayRef<ech::VariableOp> list, int64_t begin,
                     const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
-    dist::MeshAttr mesh = dist::meshOf(getOperation());
     auto place = [&](ech::VariableOp variable, int64_t &at) {
-      auto type = cast<ech::Tensor>(variable.getType());
-      if (mesh && type.getState())
-        type = dist::localType(type, mesh);
       variable->setAttr(rt::kOffset, Builder(&getContext()).getI64IntegerAttr(at));
       for (rt::AllocOp alloc : allocs.lookup(variable.getSymName()))
         alloc.setOffset(at);
-      at += aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+      at += bytesOf(variable);
     };
-    llvm::MapVector<Attribute, SmallVector<ech::VariableOp>> apart; // by who holds them
+    llvm::MapVector<Attribute, Variables> apart; // by who holds them
     for (ech::VariableOp variable : list)
       if (Attribute holder = holderOf(variable))
         apart[holder].push_back(variable);
@@ -276,27 +295,66 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     return end;
   }
 
+  /// Of what is offloaded, parameters: those that loops read at their positions.
+  void findOffloadedParams(const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
+    if (!getOperation()->hasAttr(dist::kOffloadParams))
+      return;
+    auto isAtPosition = [](Operation *user) {
+      auto view = dyn_cast<rt::ViewOp>(user);
+      return view && llvm::any_of(view.getIndices(), [](Value index) {
+               auto position = dyn_cast<BlockArgument>(index);
+               auto loop = position ? dyn_cast<rt::ForOp>(position.getOwner()->getParentOp()) : rt::ForOp();
+               return loop && !loop.getTime();
+             });
+    };
+    for (auto variable : getOperation().getOps<ech::VariableOp>())
+      for (rt::AllocOp alloc : allocs.lookup(variable.getSymName()))
+        if (variable.getKind() == ech::VariableKind::Param && llvm::any_of(alloc->getUsers(), isAtPosition))
+          offloadedParams.insert(variable.getSymName());
+  }
+  int64_t bytesOf(ech::VariableOp variable) {
+    auto type = cast<ech::Tensor>(variable.getType());
+    if (dist::MeshAttr mesh = dist::meshOf(getOperation()); mesh && type.getState())
+      type = dist::localType(type, mesh);
+    return aligned(rt::Buffer::dense(type.getAxes(), type.getElement()).bytes());
+  }
+  bool isOfOffloadedParam(ech::VariableOp variable) {
+    return offloadedParams.contains(isMoment(variable) ? momentOf(variable).second : variable.getSymName());
+  }
+  bool isOffloaded(ech::VariableOp variable) {
+    return getOperation()->hasAttr(dist::kOffload) && (isMoment(variable) || isOfOffloadedParam(variable));
+  }
+  InFlightDiagnostic refuseOffload() {
+    auto lines = getOperation()->getAttrOfType<DictionaryAttr>(dist::kLines);
+    auto line = lines ? lines.getAs<LocationAttr>(dist::kOffload) : LocationAttr();
+    return emitError(line ? Location(line) : getOperation().getLoc()) << "E0410: ";
+  }
+
   /// Every stored tensor has a place, read or not; where that ends.
   FailureOr<int64_t> placeState(const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
     ModuleOp module = getOperation();
     Builder builder(&getContext());
     const bool offloads = module->hasAttr(dist::kOffload);
     int64_t state = 0, offloaded = -1;
-    for (const auto &list : inOrder(module)) {
-      const bool isOfMoments = llvm::any_of(list, [](ech::VariableOp variable) { return isMoment(variable); });
-      if (offloads && isOfMoments && offloaded < 0)
+    for (const Variables &list : inOrder(module)) {
+      const bool goesAway = llvm::any_of(list, [&](ech::VariableOp variable) { return isOffloaded(variable); });
+      const bool isOfParams = !list.empty() && list.front().getKind() == ech::VariableKind::Param;
+      if (isOfParams && !goesAway && !offloadedParams.empty()) { // they end where what is offloaded begins
+        const int64_t bytes = placeList(list, 0, allocs);
+        state = llvm::alignTo(state + bytes, runtime::kOffloadAlignment) - bytes;
+      }
+      if (goesAway && offloaded < 0)
         offloaded = state = llvm::alignTo(state, runtime::kOffloadAlignment);
       state = placeList(list, state, allocs);
     }
     if (!offloads)
       return state;
-    if (offloaded < 0) {
-      auto lines = module->getAttrOfType<DictionaryAttr>(dist::kLines);
-      auto line = lines ? lines.getAs<LocationAttr>(dist::kOffload) : LocationAttr();
-      return emitError(line ? Location(line) : module.getLoc())
-             << "E0410: the optimizer keeps nothing that could be offloaded: plain sgd has no moments; leave the line "
-                "out";
-    }
+    if (module->hasAttr(dist::kOffloadParams) && offloadedParams.empty())
+      return refuseOffload() << "no parameter of this model is of a repeat, and those of repeats alone are offloaded; "
+                                "write offload optimizer";
+    if (offloaded < 0)
+      return refuseOffload() << "the optimizer keeps nothing that could be offloaded: plain sgd has no moments; leave "
+                                "the line out";
     state = llvm::alignTo(state, runtime::kOffloadAlignment);
     module->setAttr(rt::kOffloaded, builder.getDenseI64ArrayAttr({offloaded, state - offloaded}));
     return state;
@@ -322,6 +380,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
       if (alloc.getOf())
         allocs[*alloc.getOf()].push_back(alloc);
     });
+    findOffloadedParams(allocs);
     const FailureOr<int64_t> state = placeState(allocs);
     if (failed(state))
       return signalPassFailure();
@@ -347,5 +406,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     module->setAttr(rt::kInputBytes, builder.getI64IntegerAttr(input));
     module->setAttr(rt::kWorkBytes, builder.getI64IntegerAttr(work));
   }
+
+  llvm::StringSet<> offloadedParams; // by name
 };
 } // namespace

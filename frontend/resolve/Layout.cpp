@@ -2,6 +2,7 @@
 #include "frontend/resolve/Pipeline.h"
 #include "frontend/resolve/Resolver.h"
 #include <algorithm>
+#include <set>
 
 namespace echelon::frontend {
 
@@ -252,16 +253,19 @@ void TrainResolver::store(const StoreClause &c) {
 }
 
 void TrainResolver::offload(const OffloadClause &c) {
-  bool isOfOptimizer = false;
+  std::set<std::string> named;
   for (const Ident &what : c.what) {
     if (!oneOf(what, {"optimizer", "gradients", "params", "activations"}, "thing to offload"))
       continue;
-    if (what.text != "optimizer")
-      notBuilt(what.range, "offload " + what.text, "leave it out; offload optimizer is built");
-    else if (isOfOptimizer)
-      error(Code::E0307, what.range, "'optimizer' is named twice in one line");
-    isOfOptimizer |= what.text == "optimizer";
+    if (what.text != "optimizer" && what.text != "params")
+      notBuilt(what.range, "offload " + what.text, "leave it out; optimizer and params are built");
+    else if (!named.insert(what.text).second)
+      error(Code::E0307, what.range, quoted(what.text) + " is named twice in one line");
   }
+  const bool isOfOptimizer = named.count("optimizer"), isOfParams = named.count("params");
+  if (isOfParams && !isOfOptimizer)
+    notBuilt(c.range, "offload params without the optimizer's state, which is larger",
+             "write offload optimizer, params to …");
   if (c.place && !oneOf(*c.place, {"host"}, "place"))
     return;
   if (c.folder && c.folder->empty())
@@ -271,7 +275,7 @@ void TrainResolver::offload(const OffloadClause &c) {
   if (settings.offload)
     error(Code::E0307, c.range, "the optimizer is offloaded already; leave one of the lines out")
         .note(settings.offload->range, "it is offloaded here first");
-  settings.offload = {c.folder.value_or(""), c.range};
+  settings.offload = {c.folder.value_or(""), c.range, isOfParams};
 }
 
 void TrainResolver::collective(const CollectiveClause &c) {

@@ -124,10 +124,11 @@ struct CompressSettings {
   std::string method() const; // "topk(1%)", as the clause has it
 };
 
-/// `offload optimizer to host`, `to "DIR"`
+/// `offload optimizer to host`, `offload optimizer, params to "DIR"`
 struct OffloadSettings {
   std::string directory; // empty: to host
   SourceRange range;
+  bool params = false; // those of repeats, too
 };
 
 /// `recompute every 2 layer`
@@ -165,7 +166,7 @@ struct RunSettings {
   SourceRange onRange;                // the clause `on`, else the train block's name
   std::vector<MeshAxisSettings> mesh; // outermost first; at least one axis
   std::vector<CollectiveSettings> collectives;
-  std::optional<OffloadSettings> offload; // of the optimizer's state
+  std::optional<OffloadSettings> offload;
   bool layoutBuilt = true;                // nothing in the layout waits to be built
   SourceRange layoutRange, batchRange, dataRange, lengthRange;
   int64_t batch = 0, microBatches = 1; // samples a step over all ranks; passes a step

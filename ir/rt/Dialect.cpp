@@ -63,7 +63,7 @@ void RtDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/rt/RtOps.cpp.inc"
       >();
-  addOperations<TogetherOp, LetGoOp, FetchOp, WriteBackOp>();
+  addOperations<TogetherOp, LetGoOp, WillNeedOp, FetchOp, WriteBackOp>();
 }
 
 //===- buffers ---------------------------------------------------------------------------------------------------===//
@@ -212,6 +212,21 @@ void ForOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int
   properties.reverse = reverse ? builder.getUnitAttr() : UnitAttr();
   properties.time = time ? builder.getUnitAttr() : UnitAttr();
   state.addRegion()->emplaceBlock().addArgument(builder.getIndexType(), state.location);
+  state.addRegion(); // ahead
+}
+
+Block *ForOp::addAhead() {
+  Block &block = getAhead().emplaceBlock();
+  block.addArgument(position().getType(), getLoc());
+  return &block;
+}
+LogicalResult ForOp::verifyRegions() {
+  const auto next = llvm::count_if(getBody().front(), [](Operation &op) { return isa<NextOp>(op); });
+  if (!ahead())
+    return next == 0 ? success() : emitOpError() << "does nothing ahead, and has an rt.next";
+  if (ahead()->getNumArguments() != 1 || !ahead()->getArgument(0).getType().isIndex())
+    return emitOpError() << "has one argument in what it does ahead, the position";
+  return next == 1 ? success() : emitOpError() << "does something ahead, and has " << next << " rt.next, not one";
 }
 
 void StagesOp::build(OpBuilder &builder, OperationState &state, StringRef axis, int64_t count, StringRef schedule,

@@ -27,7 +27,7 @@ bool overlap(mlir::Value a, mlir::Value b);
 /// the slowest first. Nothing where axes do not lie so.
 std::optional<llvm::SmallVector<ech::Axis>> axesWithin(mlir::Value buffer, int64_t stride);
 /// Whether an operation only says what a value is, and is nowhere in a program.
-inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp>(op); }
+inline bool isDeclaration(mlir::Operation &op) { return llvm::isa<AllocOp, ViewOp, NumberOp, OffsetOp, SlotOp>(op); }
 /// The blocks of what is done several times, in turn, or on some ranks alone; none of other operations.
 llvm::SmallVector<mlir::Block *, 2> blocksOf(mlir::Operation *op);
 /// The name and number of micro batches or batches of a loop over them, or of stages that take them in turn.

@@ -1,4 +1,5 @@
-// What programs alone have whose optimizer's state is offloaded. Apart from RtOps.td, which everything includes.
+// What programs alone have whose optimizer's state, or parameters, are offloaded. Apart from RtOps.td, which
+// everything includes.
 #ifndef RT_OFFLOAD
 #define RT_OFFLOAD
 
@@ -6,6 +7,12 @@ include "ir/rt/RtOps.td"
 
 def Rt_LetGoOp : Rt_Op<"let_go"> {
   let summary = "a buffer that lies in a file has been used: it leaves memory";
+  let arguments = (ins Rt_Buffer:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
+def Rt_WillNeedOp : Rt_Op<"will_need"> {
+  let summary = "a buffer that lies in a file will soon be read: its reading is begun";
   let arguments = (ins Rt_Buffer:$buffer);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
 }

@@ -145,17 +145,36 @@ def Rt_ForOp : Rt_Op<"for", [SingleBlock, NoTerminator, RecursiveMemoryEffects]>
   let summary = "a loop: a layer stack, a recurrence, micro batches";
   let description = [{
     `rt.for "layer" = 4 reverse { ^bb0(%i: index): … }`: the block's argument is the position. `rt.for "layer" = 4 own
-    %layers`: on each rank so many of them, from the first on.
+    %layers`: on each rank so many of them, from the first on. `ahead { ^bb0(%i: index): … }`: what is done for an
+    iteration ahead of it: before the loop for the first one, and for each that follows where `rt.next` stands in the
+    iteration before it.
   }];
   let arguments = (ins StrAttr:$axis, I64Attr:$count, UnitAttr:$reverse, UnitAttr:$time, Optional<Index>:$own);
-  let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$axis `=` $count (`own` $own^)? (`reverse` $reverse^)? (`time` $time^)? $body attr-dict";
+  let regions = (region SizedRegion<1>:$body, AnyRegion:$ahead);
+  let assemblyFormat = [{
+    $axis `=` $count (`own` $own^)? (`reverse` $reverse^)? (`time` $time^)? $body (`ahead` $ahead^)? attr-dict
+  }];
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$axis, "int64_t":$count, "bool":$reverse, "bool":$time,
                                  CArg<"::mlir::Value", "{}">:$own)>];
   let extraClassDeclaration = [{
     ::mlir::Value position() { return getBody().front().getArgument(0); }
+    /// What is done for an iteration ahead of it; null: nothing is.
+    ::mlir::Block *ahead() { return getAhead().empty() ? nullptr : &getAhead().front(); }
+    /// Makes it, to be filled.
+    ::mlir::Block *addAhead();
   }];
+  let hasRegionVerifier = 1;
+}
+def Rt_NextOp : Rt_Op<"next", [HasParent<"ForOp">]> {
+  let summary = "what is done for an iteration ahead of it is done here for the next one, if there is one";
+  let assemblyFormat = "attr-dict";
+}
+def Rt_SlotOp : Rt_Op<"slot", [Pure]> {
+  let summary = "which of two buffers or tickets an iteration has: its position modulo 2";
+  let arguments = (ins Index:$position);
+  let results = (outs Index:$slot);
+  let assemblyFormat = "$position attr-dict";
 }
 
 def Rt_AtOp : Rt_Op<"at", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
@@ -267,7 +286,7 @@ include "ir/rt/RtKernels.td"
 //===------------------------------------------------------------------------------------------------------------===//
 
 def Rt_TicketsOp : Rt_Op<"tickets"> {
-  let summary = "a ticket for each iteration of the loop that follows; none is under way yet";
+  let summary = "a ticket for each iteration, or slot, of the loop that follows; none is under way yet";
   let arguments = (ins I64Attr:$count);
   let results = (outs Rt_Ticket:$tickets);
   let assemblyFormat = "$count attr-dict";
@@ -282,7 +301,8 @@ def Rt_CollectiveOp : Rt_Op<"collective", [DeclareOpInterfaceMethods<Touches, ["
     `rt.collective "all_reduce" %d, %d count 1024 "Sum" over [0] ranks 4 "dp" with "ring" why "…" : …`. `in` and `out`
     are one buffer where it works in place. `count` is what the runtime's call takes; `runs` pieces of a row where the
     buffer with a row for each rank has them apart: it is (runs, ranks, count / runs). With a ticket it is started
-    only; rt.wait ends it. In a loop, the ticket of an iteration is kept at its position of `tickets`. On a GPU it runs
+    only; rt.wait ends it. In a loop, the ticket of an iteration is kept at its position of `tickets`; one that is
+    started ahead of its iteration, at its rt.slot. On a GPU it runs
     in a stream of its mesh axes, which begins behind what comes before it and is joined where it is waited for.
   }];
   let arguments = (ins StrAttr:$kind, Rt_Buffer:$in, Rt_Buffer:$out, I64Attr:$count, OptionalAttr<I64Attr>:$runs,

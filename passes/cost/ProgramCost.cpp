@@ -97,12 +97,23 @@ static std::optional<OffloadCost> offloadOf(ModuleOp module) {
   auto place = module->getAttrOfType<DenseI64ArrayAttr>(rt::kOffloaded);
   if (!directory || !place)
     return std::nullopt;
-  OffloadCost cost{directory.str(), place[0], place[1], runtime::kPieceBytes, module->hasAttr(rt::kStaged)};
+  OffloadCost cost{directory.str(),
+                   place[0],
+                   place[1],
+                   runtime::kPieceBytes,
+                   module->hasAttr(rt::kStaged),
+                   module->hasAttr(dist::kOffloadParams)};
   if (cost.isOfGpu)
     cost.piece = std::min<int64_t>(cost.piece, llvm::alignTo(cost.bytes / 2, runtime::kOffloadAlignment));
   module.walk([&](rt::LetGoOp first) {
     int64_t bytes = 0;
     for (auto op = first; op; op = dyn_cast_or_null<rt::LetGoOp>(op->getNextNode()))
+      bytes += rt::buffer(op.getBuffer()).bytes();
+    cost.piece = std::max(cost.piece, bytes);
+  });
+  module.walk([&](rt::ForOp loop) { // what an iteration reads, while that of the next one comes
+    int64_t bytes = 0;
+    for (auto op : loop.getBody().getOps<rt::LetGoOp>())
       bytes += rt::buffer(op.getBuffer()).bytes();
     cost.piece = std::max(cost.piece, bytes);
   });
@@ -230,8 +241,8 @@ std::string OffloadCost::text() const {
   std::string text;
   llvm::raw_string_ostream os(text);
   auto megabytes = [](int64_t bytes) { return llvm::format("%.3f MB", static_cast<double>(bytes) / 1e6); };
-  os << "  of the optimizer, " << megabytes(bytes) << " are offloaded to "
-     << (directory.empty() ? "the host's memory" : '"' + runtime::printable(directory) + '"')
+  os << "  of the optimizer" << (params ? " and the parameters of repeats, " : ", ") << megabytes(bytes)
+     << " are offloaded to " << (directory.empty() ? "the host's memory" : '"' + runtime::printable(directory) + '"')
      << ", of which two pieces of " << megabytes(piece) << " are " << (isOfGpu ? "on the device" : "in memory");
   if (isOfGpu)
     os << "; the host has " << megabytes(ofHost()) << " of memory for them";

@@ -25,13 +25,14 @@ struct MemoryCost {
   int64_t params = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;
 };
 
-/// Of the optimizer's state, what is offloaded.
+/// Of the optimizer's state, and of parameters, what is offloaded.
 struct OffloadCost {
   std::string directory; ///< of files; empty: it lies in the memory of a GPU's host
   int64_t from = 0;      ///< in the state arena
   int64_t bytes = 0;     ///< of one rank
   int64_t piece = 0;     ///< of these, as much as an update works on at a time
   bool isOfGpu = false;  ///< which has two pieces apart from its arenas
+  bool params = false;   ///< of repeats, too
 
   /// Of these, what is in the memory of whatever computes: a piece that is computed, and one that is written, or comes.
   int64_t resident() const { return isOfGpu ? 2 * piece : std::min(bytes, 2 * piece); }

@@ -66,6 +66,12 @@ Verdict Walk::loop(rt::ForOp loop, bool touches) {
     count = *own;
   }
   const size_t before = program.starts.size();
+  trips[loop] = count;
+  if (Block *ahead = count > 0 ? loop.ahead() : nullptr) {
+    positions[ahead->getArgument(0)] = loop.getReverse() ? count - 1 : 0;
+    if (Verdict refused = block(*ahead, touches))
+      return refused;
+  }
   for (int64_t i = 0; i < count; ++i) {
     const bool isNearEnd = i < 2 || i >= count - 2;
     if (!isAll && !isNearEnd)
@@ -81,6 +87,14 @@ Verdict Walk::loop(rt::ForOp loop, bool touches) {
                      {}};
   }
   return std::nullopt;
+}
+
+Verdict Walk::next(rt::ForOp loop, bool touches) {
+  const int64_t next = positions.lookup(loop.position()) + (loop.getReverse() ? -1 : 1);
+  if (next < 0 || next >= trips.lookup(loop))
+    return std::nullopt;
+  positions[loop.ahead()->getArgument(0)] = next;
+  return block(*loop.ahead(), touches);
 }
 
 /// The turns of this rank's stage, as the program takes them. Where one touches memory is linear in its micro batch and
@@ -135,6 +149,8 @@ Verdict Walk::operation(Operation &op, bool touches) {
     return this->stages(stages, touches);
   if (auto loop = dyn_cast<rt::ForOp>(op))
     return this->loop(loop, touches);
+  if (isa<rt::NextOp>(op))
+    return next(cast<rt::ForOp>(op.getParentOp()), touches);
   if (auto message = dyn_cast<rt::Communicates>(op))
     return start(message, touches);
   if (auto wait = dyn_cast<rt::WaitOp>(op))
@@ -214,7 +230,9 @@ Verdict Walk::start(rt::Communicates op, bool touches) {
     addRange(v, begin.writes);
   program.instructions.push_back(std::move(begin));
   auto send = dyn_cast<rt::SendOp>(op.getOperation());
-  const int64_t at = send && send.getPosition() ? positions.lookup(send.getPosition()) : -1;
+  auto collective = dyn_cast<rt::CollectiveOp>(op.getOperation());
+  Value place = send ? send.getPosition() : collective ? collective.getPosition() : Value();
+  const int64_t at = place ? *numberOf(place) : -1;
   if (op.isStarted())
     underWay[op.toWaitFor()].push_back({at, index});
   else
@@ -226,7 +244,7 @@ Verdict Walk::wait(rt::WaitOp op) {
   // Where a rank takes no part in a message, there is nothing to wait for.
   auto &kept = underWay[op.getTicket()];
   llvm::erase_if(kept, [&](const auto &each) {
-    if (op.getPosition() && positions.lookup(op.getPosition()) != each.first)
+    if (op.getPosition() && numberOf(op.getPosition()) != each.first)
       return false;
     program.instructions.push_back({Instruction::Wait, op, each.second, {}, {}});
     return true;
@@ -241,12 +259,16 @@ void Walk::addRange(Value buffer, SmallVectorImpl<Range> &ranges) const {
     ranges.push_back(*range);
 }
 
-/// A position, or a number of a table, by the coordinates that tell ranks apart and the chunk of a turn.
+/// A position, its slot, or a number of a table, by the coordinates that tell ranks apart and the chunk of a turn.
 std::optional<int64_t> Walk::numberOf(Value index) const {
   auto known = [&](Value position) -> std::optional<int64_t> {
     auto found = positions.find(position);
     return found == positions.end() ? std::nullopt : std::optional(found->second);
   };
+  if (auto slot = index.getDefiningOp<rt::SlotOp>()) {
+    const std::optional<int64_t> position = known(slot.getPosition());
+    return position ? std::optional(*position % 2) : std::nullopt;
+  }
   auto offset = index.getDefiningOp<rt::OffsetOp>();
   if (!offset || !offset.getTable())
     return known(index);

@@ -25,6 +25,8 @@ private:
   Verdict start(rt::Communicates op, bool touches);
   Verdict wait(rt::WaitOp op);
   std::optional<int64_t> edgeOf(mlir::Operation *op) const;
+  /// What is done ahead for the iteration after this one.
+  Verdict next(rt::ForOp loop, bool touches);
   /// Whether messages of all iterations are followed.
   bool isFollowed(rt::ForOp loop);
   const Start *startedSince(size_t before) const;
@@ -36,7 +38,8 @@ private:
   const Parties &parties;
   const int party;
   Channels &channels;
-  llvm::DenseMap<mlir::Value, int64_t> positions; // of loops
+  llvm::DenseMap<mlir::Value, int64_t> positions;   // of loops
+  llvm::DenseMap<mlir::Operation *, int64_t> trips; // of loops, on this rank
   /// Starts, by what is waited for, and by the place where that is kept; -1: it has one.
   llvm::DenseMap<mlir::Value, std::vector<std::pair<int64_t, int>>> underWay;
   llvm::DenseMap<mlir::Operation *, bool> followed; // loops

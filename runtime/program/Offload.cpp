@@ -74,8 +74,16 @@ void OffloadedState::fetch(size_t row, const std::byte *from, int64_t bytes) {
   if (from >= last.first && from + bytes / 2 <= last.second)
     return;
   last = {from, from + bytes};
+  willNeed(from, bytes);
+}
+
+void OffloadedState::willNeed(const std::byte *from, int64_t bytes) const {
+  const std::byte *to = std::min<const std::byte *>(from + bytes, end);
+  from = std::max<const std::byte *>(from, begin);
+  if (from >= to)
+    return;
   std::byte *page = begin + (from - begin) / kOffloadAlignment * kOffloadAlignment;
-  madvise(page, size_t(from + bytes - page), MADV_WILLNEED);
+  madvise(page, size_t(to - page), MADV_WILLNEED);
 }
 
 void OffloadedState::letGo(const std::byte *from, int64_t bytes) {

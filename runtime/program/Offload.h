@@ -1,5 +1,6 @@
 // State that lies in a file between updates, as in ZeRO-Infinity (Rajbhandari et al., 2021): the end of the state
-// arena, which holds what an optimizer keeps, is mapped from a file without a name.
+// arena, which holds what an optimizer keeps, is mapped from a file without a name. With `offload optimizer, params`
+// the parameters of repeats lie before it, and those of others before these.
 //
 //   state arena   | parameters | states || m of all parameters | v of all parameters | averages |
 //                                       ^ Program::offload.from: from here on pages of the file
@@ -35,6 +36,8 @@ public:
   bool holds(const void *memory) const { return memory >= begin && memory < end; }
   /// `row` of an update will soon be touched from here on: its reading is begun. Bytes past the end are none.
   void fetch(size_t row, const std::byte *from, int64_t bytes);
+  /// What of these bytes is offloaded will soon be read: its reading is begun.
+  void willNeed(const std::byte *from, int64_t bytes) const;
   /// What of these bytes is offloaded has been used: it is written, and leaves memory once a piece has come together.
   void letGo(const std::byte *from, int64_t bytes);
   /// Sets it to zero.
@@ -104,7 +107,10 @@ inline UpdatePieces in_pieces(Rank &r, int64_t count, std::initializer_list<Offl
   return {*r.offloaded(), count, rows};
 }
 
-/// A whole buffer, after other operations than rules.
+/// Before and after operations that are no rules: a whole buffer, or what an iteration of a repeat has of it.
+template <class T> void will_need(Rank &r, const T *buffer, int64_t count) {
+  r.offloaded()->willNeed(reinterpret_cast<const std::byte *>(buffer), count * int64_t(sizeof(T)));
+}
 template <class T> void let_go(Rank &r, const T *buffer, int64_t count) {
   r.offloaded()->letGo(reinterpret_cast<const std::byte *>(buffer), count * int64_t(sizeof(T)));
 }

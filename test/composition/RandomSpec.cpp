@@ -225,6 +225,16 @@ WorkerAxes RandomSpec::workersOf(const Clause &clause) const {
 
 bool RandomSpec::evaluates() const { return !any(pieces, &Piece::allSamples); }
 
+/// Whether a loop of the model has parameters: a call with a name, or its own.
+static bool hasLoopOfParams(const std::string &body) {
+  for (size_t at = body.find("  repeat ly"); at != std::string::npos; at = body.find("  repeat ly", at + 1)) {
+    const std::string inside = body.substr(at, body.find("\n  }", at) - at);
+    if (inside.find(") as ") != std::string::npos || inside.find("param ") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
 std::string RandomSpec::text() const {
   std::string outside, lines = axes, body, names, held, layout;
   print(pieces, &Piece::outside, outside);
@@ -276,8 +286,10 @@ std::string RandomSpec::text() const {
       for (const std::string &what : line.stored)
         layout += "    store " + what + " over " + line.name + "\n";
   }
+  const bool takesParams = seed % 3 && !onGpu && !clause("sync") && hasLoopOfParams(body);
   if (offloads)
-    layout += onGpu && seed % 2 ? "    offload optimizer to host\n" : "    offload optimizer to \".\"\n";
+    layout += std::string("    offload optimizer") + (takesParams ? ", params" : "") + " to " +
+              (onGpu && seed % 2 ? "host\n" : "\".\"\n");
   std::string micro = microBatches > 1
                           ? " in micro batches of " + std::to_string(std::max<int64_t>(1, batch / microBatches / over))
                           : "";

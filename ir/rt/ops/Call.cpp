@@ -58,15 +58,27 @@ int64_t CollectiveOp::messageBytes() {
   return getKind() == "all_reduce" || getKind() == "broadcast" ? bytes : bytes * getRanks();
 }
 
+/// Of a collective that keeps its tickets in rt.tickets: one for each iteration, or slot.
+static LogicalResult verifyKept(CollectiveOp op) {
+  auto loop = op->getParentOfType<ForOp>();
+  const bool isAhead = loop && loop.ahead() == op->getBlock();
+  auto slot = op.getPosition().getDefiningOp<SlotOp>();
+  if (isAhead && (!slot || slot.getPosition() != op->getBlock()->getArgument(0)))
+    return op.emitOpError() << "is started ahead of its iteration, and keeps its ticket at the slot of that";
+  if (!isAhead && (!loop || loop.position() != op.getPosition()))
+    return op.emitOpError() << "keeps its ticket at the position of the loop that it is in";
+  auto kept = op.getTickets().getDefiningOp<TicketsOp>();
+  const uint64_t count = isAhead ? 2 : loop.getCount();
+  if (!kept || kept.getCount() != count)
+    return op.emitOpError() << "keeps " << count << " tickets, which one rt.tickets has room for";
+  return success();
+}
+
 LogicalResult CollectiveOp::verify() {
   if (getTickets() && getTicket())
     return emitOpError() << "has a ticket of its own or keeps it in rt.tickets, not both";
-  auto loop = (*this)->getParentOfType<ForOp>();
-  if (getTickets() && (!loop || loop.position() != getPosition()))
-    return emitOpError() << "keeps its ticket at the position of the loop that it is in";
-  auto kept = getTickets() ? getTickets().getDefiningOp<TicketsOp>() : TicketsOp();
-  if (getTickets() && (!kept || kept.getCount() != loop.getCount()))
-    return emitOpError() << "keeps " << loop.getCount() << " tickets, which one rt.tickets has room for";
+  if (getTickets() && failed(verifyKept(*this)))
+    return failure();
   if (getReduction() && ech::isNarrow(buffer(getIn()).getElement()))
     return emitOpError() << "combines elements of type " << buffer(getIn()).getElement()
                          << ": what is combined travels in f32 or f64";

@@ -153,6 +153,8 @@ void LayoutAttributes::setOn(mlir::ModuleOp module) {
     module->setAttr(dist::kRing, b.getStrArrayAttr(rings));
   if (settings.offload && (!settings.offload->directory.empty() || hasDevice)) {
     module->setAttr(dist::kOffload, b.getStringAttr(settings.offload->directory));
+    if (settings.offload->params)
+      module->setAttr(dist::kOffloadParams, b.getUnitAttr());
     if (hasDevice)
       module->setAttr(rt::kStaged, b.getUnitAttr());
     places.push_back(named(dist::kOffload.str(), location(settings.offload->range)));

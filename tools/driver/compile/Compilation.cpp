@@ -321,8 +321,13 @@ llvm::StringSet<> axesOfTensors(mlir::ModuleOp module) {
   return names;
 }
 
-/// Keys of attention go round on CPUs.
-void Compilation::refuseRingsOnGpus() {
+/// Keys of attention go round on CPUs, and parameters come from a file there, for workers that step together.
+void Compilation::refuseCombinations() {
+  if (settings.offload && settings.offload->params && (settings.sync || options.machine != Machine::Cpu))
+    settings.notBuilt.push_back(
+        {settings.offload->range,
+         settings.sync ? "offload params under sync " + settings.sync->policy : "offload params on a GPU",
+         "write offload optimizer to …"});
   for (const MeshAxisSettings &mesh : settings.mesh)
     if (mesh.ring.valid() && mesh.size > 1 && options.machine != Machine::Cpu) {
       settings.layoutBuilt = false;
@@ -344,7 +349,7 @@ void Compilation::checkLayoutAxes() {
     addDeclared(*program, settings.model->body, sizes, repeats);
   size_t known = settings.notBuilt.size();
   checkAxes(settings, sizes, repeats, diagnostics);
-  refuseRingsOnGpus();
+  refuseCombinations();
   reportNotBuilt(known);
   if (!module)
     return;
