@@ -321,16 +321,6 @@ llvm::StringSet<> axesOfTensors(mlir::ModuleOp module) {
   return names;
 }
 
-/// Keys of attention go round on CPUs.
-void Compilation::refuseRingsOnGpus() {
-  for (const MeshAxisSettings &mesh : settings.mesh)
-    if (mesh.ring.valid() && mesh.size > 1 && options.machine != Machine::Cpu) {
-      settings.layoutBuilt = false;
-      settings.notBuilt.push_back(
-          {mesh.ring, "split with ring on a GPU", "leave `with ring` out, and keys and values are gathered"});
-    }
-}
-
 void Compilation::checkLayoutAxes() {
   std::map<std::string, int64_t> sizes;
   std::set<std::string> repeats;
@@ -344,7 +334,6 @@ void Compilation::checkLayoutAxes() {
     addDeclared(*program, settings.model->body, sizes, repeats);
   size_t known = settings.notBuilt.size();
   checkAxes(settings, sizes, repeats, diagnostics);
-  refuseRingsOnGpus();
   reportNotBuilt(known);
   if (!module)
     return;
