@@ -182,13 +182,15 @@ struct FuseEpilogues : echelon::impl::FuseEpiloguesBase<FuseEpilogues> {
     for (auto step : getOperation().getOps<StepOp>()) {
       forEach<RelabelOp>(step, roundBeforeRenaming);
       forEach<AttentionOp>(step, [](AttentionOp op) {
-        attendInTwoBytes(op, {&op.getQMutable(), &op.getKMutable(), &op.getVMutable()}, {op.getResult()});
+        if (!op->hasAttr(dist::kRing)) // what goes round is merged, and added up, in fp32
+          attendInTwoBytes(op, {&op.getQMutable(), &op.getKMutable(), &op.getVMutable()}, {op.getResult()});
       });
       forEach<AttentionGradOp>(step, [](AttentionGradOp op) {
-        attendInTwoBytes(op,
-                         {&op.getCotangentMutable(), &op.getQMutable(), &op.getKMutable(), &op.getVMutable(),
-                          &op.getResultMutable()},
-                         {op.getDq(), op.getDk(), op.getDv()});
+        if (!op->hasAttr(dist::kRing))
+          attendInTwoBytes(op,
+                           {&op.getCotangentMutable(), &op.getQMutable(), &op.getKMutable(), &op.getVMutable(),
+                            &op.getResultMutable()},
+                           {op.getDq(), op.getDk(), op.getDv()});
       });
       forEach<CrossEntropyOp>(step, [](CrossEntropyOp op) {
         if (Value kept = keptAs(op.getLogits()); kept && tensor(op.getLabels()).getElement().isInteger(32))

@@ -26,9 +26,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   q += slice.in(strides.q), k += slice.in(strides.k), v += slice.in(strides.v);
 
   W m[R], l[R], total[R][D / kSide];
+  maximum += slice.statistics(shape), sum += slice.statistics(shape), out += slice.in(strides.out);
   UNROLL for (int r = 0; r < R; ++r) {
-    m[r] = -std::numeric_limits<W>::infinity(), l[r] = 0;
-    UNROLL for (int c = 0; c < D / kSide; ++c) total[r][c] = 0;
+    const int64_t i = i0 + ty() * R + r;
+    const bool adds = shape.adds && i < shape.seq; // to what other keys have given
+    m[r] = adds ? maximum[i] : -std::numeric_limits<W>::infinity();
+    l[r] = adds ? sum[i] : W(0);
+    UNROLL for (int c = 0; c < D / kSide; ++c) {
+      const int d = tx() + kSide * c;
+      total[r][c] = adds && d < shape.value ? wide(out[i * strides.out.row + d]) * l[r] : W(0);
+    }
   }
   load_rows<rows, D>(queries, q, strides.q.row, i0, shape.seq, shape.key);
   const int64_t last = keys_seen(shape, i0 + rows < shape.seq ? i0 + rows : shape.seq);
@@ -65,10 +72,10 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (i < shape.seq) {
       const W factor = l[r] == 0 ? W(0) : 1 / l[r];
       UNROLL for (int c = 0; c < D / kSide; ++c) if (const int d = tx() + kSide * c; d < shape.value)
-          out[slice.in(strides.out) + i * strides.out.row + d] = T(total[r][c] * factor);
+          out[i * strides.out.row + d] = T(total[r][c] * factor);
       if (tx() == 0) {
-        maximum[slice.number(shape) * shape.seq + i] = m[r];
-        sum[slice.number(shape) * shape.seq + i] = l[r];
+        maximum[i] = m[r];
+        sum[i] = l[r];
       }
     }
   }
@@ -89,8 +96,9 @@ void attention(Stream stream, T *out, Wide<T> *maximum, Wide<T> *sum, const T *q
     Shape blocks = cover_blocks((shape.seq + rows - 1) / rows * slices);
     blocks.shared = bytes;
     launch("attention", attention_tiles<T, D>, blocks, stream,
-           cuda::out(out, extentOf(shape, strides.out, shape.seq, shape.value)), cuda::out(maximum, queries),
-           cuda::out(sum, queries), in(q, extentOf(shape, strides.q, shape.seq, shape.key)),
+           made(shape, out, extentOf(shape, strides.out, shape.seq, shape.value)),
+           made(shape, maximum, statisticsOf(shape)), made(shape, sum, statisticsOf(shape)),
+           in(q, extentOf(shape, strides.q, shape.seq, shape.key)),
            in(k, extentOf(shape, strides.k, shape.past, shape.key)),
            in(v, extentOf(shape, strides.v, shape.past, shape.value)), in(mask, mask ? extentOf(shape, shape.mask) : 0),
            in(bias, bias ? extentOf(shape, shape.bias) : 0), shape, strides);

@@ -29,8 +29,8 @@ template <typename T> struct Weights {
   const Wide<T> *maximum, *sum, *dots; // of this slice
 
   DEVICE Weights(const AttentionShape &shape, Slice at, const Operands<T> &of)
-      : scores(shape, at, of.mask, of.bias), maximum(of.maximum + at.number(shape) * shape.seq),
-        sum(of.sum + at.number(shape) * shape.seq), dots(of.dots + at.number(shape) * shape.seq) {}
+      : scores(shape, at, of.mask, of.bias), maximum(of.maximum + at.statistics(shape)),
+        sum(of.sum + at.statistics(shape)), dots(of.dots + at.number(shape) * shape.seq) {}
 
   DEVICE void make(int64_t i, int64_t j, Wide<T> &product, Wide<T> &cotangent) const {
     using W = Wide<T>;
@@ -62,6 +62,11 @@ __global__ void attention_dots(Wide<T> *dots, const T *dout, const T *out, Atten
     dots[warp_row()] = sum;
 }
 
+/// A target's element: x, or what is there and x.
+template <typename T> DEVICE void leave(T &place, Wide<T> x, const AttentionShape &shape) {
+  place = T(shape.adds ? wide(place) + x : x);
+}
+
 /// Rows first + ty * R + r of a target, times `factor`.
 template <int R, int D, typename T>
 DEVICE void store_rows(T *place, Wide<T> *share, const Wide<T> (&x)[R][D / kSide], Wide<T> factor, Slice at,
@@ -73,7 +78,7 @@ DEVICE void store_rows(T *place, Wide<T> *share, const Wide<T> (&x)[R][D / kSide
       if (share)
         share[(at.number(shape) * rows + i) * width + d] = x[r][c] * factor;
       else
-        place[at.in(strides) + i * strides.row + d] = T(x[r][c] * factor);
+        leave(place[at.in(strides) + i * strides.row + d], x[r][c] * factor, shape);
     }
   }
 }
@@ -213,23 +218,23 @@ __global__ void __launch_bounds__(kThreads, 1)
     mine += total[r][c];
     const int64_t row = i0 + ty() * R + r, column = j0 + tx() + kSide * c;
     if (!sumsSeq && !sumsPast && row < shape.seq && column < shape.past)
-      to[row * own.seq + column * own.past] = T(total[r][c]);
+      leave(to[row * own.seq + column * own.past], total[r][c], shape);
   }
   const W all = block_sum(mine, parts); // whose barriers stand between writing the tile and reading it
   const int t = static_cast<int>(threadIdx.x);
   if (sumsSeq && sumsPast) {
     if (t == 0)
-      to[0] = T(all);
+      leave(to[0], all, shape);
   } else if (sumsSeq && t < rows && j0 + t < shape.past) {
     W column = 0;
     for (int r = 0; r < rows; ++r)
       column += tile[r * kPitch<W, rows> + t];
-    to[(j0 + t) * own.past] = T(column);
+    leave(to[(j0 + t) * own.past], column, shape);
   } else if (sumsPast && t < rows && i0 + t < shape.seq) {
     W row = 0;
     for (int c = 0; c < rows; ++c)
       row += tile[t * kPitch<W, rows> + c];
-    to[(i0 + t) * own.seq] = T(row);
+    leave(to[(i0 + t) * own.seq], row, shape);
   }
 }
 
@@ -241,7 +246,7 @@ struct SharedDims {
 /// A thread for each element of a target: the sum of the slices' shares, in order.
 template <typename T>
 __global__ void sum_shares(T *to, const Wide<T> *share, SharedDims dims, HeadStrides strides, int64_t count,
-                           int64_t width) {
+                           int64_t width, AttentionShape shape) {
   if (element() < count) {
     int64_t at[4], rest = element() / width;
     const int64_t column = element() % width;
@@ -259,7 +264,8 @@ __global__ void sum_shares(T *to, const Wide<T> *share, SharedDims dims, HeadStr
                 ((at[0] + b) * dims.places[1] * dims.sums[1] + at[1] + g) * dims.places[2] * dims.sums[2] + at[2] + h;
             sum += share[(slice * dims.places[3] * dims.sums[3] + at[3] + r) * width + column];
           }
-    to[at[0] * strides.batch + at[1] * strides.group + at[2] * strides.head + at[3] * strides.row + column] = T(sum);
+    leave(to[at[0] * strides.batch + at[1] * strides.group + at[2] * strides.head + at[3] * strides.row + column], sum,
+          shape);
   }
 }
 
@@ -277,8 +283,9 @@ void sumShares(Stream stream, T *to, const Wide<T> *share, const AttentionShape 
     shares *= sizes[k];
   }
   if (count > 0)
-    launch("attention_grad", sum_shares<T>, cover(count), stream, out(to, extentOf(shape, strides, rows, width)),
-           in(share, shares), dims, strides, count, width);
+    launch("attention_grad", sum_shares<T>, cover(count), stream,
+           made(shape, to, extentOf(shape, strides, rows, width)), in(share, shares), dims, strides, count, width,
+           shape);
 }
 
 } // namespace
@@ -297,7 +304,7 @@ void attention_grad(Stream stream, T *dq, T *dk, T *dv, T *dbias, const T *dout,
   // The shares are null where a target has places of its own, which are then written at once.
   W *shareQ = places.sharesQ ? scratch + places.dq : nullptr, *shareK = places.sharesK ? scratch + places.dk : nullptr,
     *shareV = places.sharesV ? scratch + places.dv : nullptr;
-  const auto place = [](T *x, const W *share, int64_t extent) { return cuda::out(x, share ? 0 : extent); };
+  const auto place = [&](T *x, const W *share, int64_t extent) { return made(shape, x, share ? 0 : extent); };
   const auto dense = [](W *share, int64_t count) { return cuda::out(share, share ? count : 0); };
   const Arg<const T> readsDout = in(dout, extentOf(shape, grads.out, shape.seq, shape.value)),
                      readsQ = in(q, extentOf(shape, strides.q, shape.seq, shape.key)),
@@ -305,7 +312,7 @@ void attention_grad(Stream stream, T *dq, T *dk, T *dv, T *dbias, const T *dout,
                      readsV = in(v, extentOf(shape, strides.v, shape.past, shape.value)),
                      readsBias = in(bias, bias ? extentOf(shape, shape.bias) : 0);
   const Arg<const uint8_t> readsMask = in(mask, mask ? extentOf(shape, shape.mask) : 0);
-  const Arg<const W> readsMaximum = in(maximum, queries), readsSum = in(sum, queries),
+  const Arg<const W> readsMaximum = in(maximum, statisticsOf(shape)), readsSum = in(sum, statisticsOf(shape)),
                      readsDots = in(static_cast<const W *>(dots), queries);
   const int64_t countQ = queries * shape.key, countK = slices * shape.past * shape.key,
                 countV = slices * shape.past * shape.value;
@@ -336,8 +343,8 @@ void attention_grad(Stream stream, T *dq, T *dk, T *dv, T *dbias, const T *dout,
       const BiasBlocks of = {s.batch ? shape.batch : 1, s.group ? shape.group : 1, s.head ? shape.head : 1,
                              s.seq ? iTiles : 1, s.past ? jTiles : 1};
       launch("attention_grad", attention_grad_bias<T, D>, blocks(of.all(), matrices + square), stream,
-             cuda::out(dbias, extentOf(shape, s)), readsDout, readsQ, readsK, readsV, readsMaximum, readsSum, readsDots,
-             readsMask, readsBias, shape, strides, grads, of);
+             made(shape, dbias, extentOf(shape, s)), readsDout, readsQ, readsK, readsV, readsMaximum, readsSum,
+             readsDots, readsMask, readsBias, shape, strides, grads, of);
     }
   });
   if (shareQ)

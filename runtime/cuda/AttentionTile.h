@@ -53,6 +53,8 @@ struct Slice {
   DEVICE int64_t in(const HeadStrides &s) const { return b * s.batch + g * s.group + h * s.head; }
   DEVICE int64_t in(const ScoreStrides &s) const { return b * s.batch + g * s.group + h * s.head; }
   DEVICE int64_t number(const AttentionShape &s) const { return (b * s.group + g) * s.head + h; }
+  /// Where statistics of its queries begin.
+  DEVICE int64_t statistics(const AttentionShape &s) const { return number(s) * (s.apart ? s.apart : s.seq); }
 };
 DEVICE Slice slice_of(const AttentionShape &s, int64_t number) {
   return {number / s.head / s.group, number / s.head % s.group, number % s.head};
@@ -150,6 +152,14 @@ template <typename Body> void withHeadSize(const AttentionShape &shape, Body bod
 }
 
 inline int64_t slicesOf(const AttentionShape &s) { return s.batch * s.group * s.head; }
+/// Elements from the first to the last of the statistics.
+inline int64_t statisticsOf(const AttentionShape &s) {
+  return slicesOf(s) <= 0 ? 0 : (slicesOf(s) - 1) * (s.apart ? s.apart : s.seq) + s.seq;
+}
+/// What a kernel makes, or adds to what is there.
+template <typename T> Arg<T> made(const AttentionShape &shape, T *x, int64_t count) {
+  return shape.adds ? inout(x, count) : out(x, count);
+}
 /// Elements from the first to the last of what strides reach.
 inline int64_t extentOf(const AttentionShape &shape, const HeadStrides &s, int64_t rows, int64_t width) {
   if (slicesOf(shape) <= 0 || rows <= 0 || width <= 0)

@@ -82,7 +82,7 @@ Collectives::~Collectives() {
     cudaFree(memory);
   for (cudaEvent_t event : events)
     cudaEventDestroy(event);
-  for (const Timed &each : timed) {
+  for (const Timed &each : traced) {
     cudaEventDestroy(each.begin);
     cudaEventDestroy(each.end);
   }
@@ -132,17 +132,22 @@ void Collectives::check() {
 Ticket Collectives::start(const Group &group, const CollectiveCall &call, Algorithm algorithm) {
   Lane &lane = laneOf({group.id, -1, Message::Send});
   return startIn(lane, {nameOf(call.kind), call.count, call.label}, [&] {
-    const bool isTraced = host.counted() && host.counted()->traced();
-    if (isTraced)
-      time(group, call, lane.stream);
-    if (algorithm == Algorithm::bf16_summands)
-      sumRounded<bf16>(lane, group, call);
-    else if (algorithm == Algorithm::fp16_summands)
-      sumRounded<fp16>(lane, group, call);
-    else
-      put(lane, group, call, algorithm);
-    if (isTraced)
-      cuda::check(cudaEventRecord(timed[usedTimed - 1].end, lane.stream), call.label);
+    timed(group, nameOf(call.kind), call.label, lane.stream, [&] {
+      if (algorithm == Algorithm::bf16_summands)
+        sumRounded<bf16>(lane, group, call);
+      else if (algorithm == Algorithm::fp16_summands)
+        sumRounded<fp16>(lane, group, call);
+      else
+        put(lane, group, call, algorithm);
+    });
+  });
+}
+
+Ticket Collectives::start(const Group &group, const Shift &shift) {
+  Lane &lane = laneOf({group.id, -1, Message::Send});
+  const char *kind = nameOf(runtime::Activity::Send);
+  return startIn(lane, {kind, shift.count, shift.label}, [&] {
+    timed(group, kind, shift.label, lane.stream, [&] { transport->put(group, shift, lane.stream); });
   });
 }
 
@@ -176,26 +181,31 @@ template <typename Put> Ticket Collectives::startIn(Lane &lane, const Awaited &w
   return Ticket(compute, done);
 }
 
-/// The collective that begins here; the caller records its end.
-void Collectives::time(const Group &group, const CollectiveCall &call, Stream stream) {
-  if (usedTimed == timed.size()) {
-    timed.emplace_back();
-    cuda::check(cudaEventCreate(&timed.back().begin), "cudaEventCreate");
-    cuda::check(cudaEventCreate(&timed.back().end), "cudaEventCreate");
+/// What `put` puts there, between two events where the step is traced.
+template <typename Put>
+void Collectives::timed(const Group &group, const char *kind, const char *label, Stream stream, Put put) {
+  if (!host.counted() || !host.counted()->traced())
+    return put();
+  if (usedTimed == traced.size()) {
+    traced.emplace_back();
+    cuda::check(cudaEventCreate(&traced.back().begin), "cudaEventCreate");
+    cuda::check(cudaEventCreate(&traced.back().end), "cudaEventCreate");
   }
-  Timed &each = timed[usedTimed++];
-  each.call = call;
+  Timed &each = traced[usedTimed++];
+  each.kind = kind;
+  each.label = label;
   each.group = 0;
   while (host.group(each.group).id != group.id)
     ++each.group;
-  cuda::check(cudaEventRecord(each.begin, stream), call.label);
+  cuda::check(cudaEventRecord(each.begin, stream), label);
+  put();
+  cuda::check(cudaEventRecord(each.end, stream), label);
 }
 
 void Collectives::trace(runtime::Trace &trace, const DeviceClock &clock) {
   for (size_t i = 0; i < usedTimed; ++i) {
-    const Timed &each = timed[i];
-    trace.addCollective(each.group, nameOf(each.call.kind), each.call.label, clock.ticksOf(each.begin),
-                        clock.ticksOf(each.end));
+    const Timed &each = traced[i];
+    trace.addCollective(each.group, each.kind, each.label, clock.ticksOf(each.begin), clock.ticksOf(each.end));
   }
 }
 

@@ -68,6 +68,9 @@ public:
   /// One side of a message between two ranks of a group.
   Ticket start(const Group &group, const Message &message);
 
+  /// To the next rank of a group, and from the one before.
+  Ticket start(const Group &group, const Shift &shift);
+
   /// At the start of a function, when nothing is under way.
   void begin();
   /// Ends the rank where a collective did not end. Behind a wait of the host.
@@ -103,7 +106,7 @@ private:
   template <typename Put> Ticket startIn(Lane &lane, const Awaited &what, Put put);
   template <typename T> T *scratch(Lane &lane, int64_t count);
   cudaEvent_t nextEvent();
-  void time(const Group &group, const CollectiveCall &call, Stream stream);
+  template <typename Put> void timed(const Group &group, const char *kind, const char *label, Stream stream, Put put);
   void mark(size_t place, Stream stream);
   void put(Lane &lane, const Group &group, const CollectiveCall &call, Algorithm algorithm = Algorithm::automatic);
   template <typename N> void sumRounded(Lane &lane, const Group &group, const CollectiveCall &call);
@@ -116,13 +119,13 @@ private:
   std::vector<void *> allocations;
   std::vector<cudaEvent_t> events; // of a function: those before `used` are taken
   size_t used = 0;
-  /// A collective of a step that is traced, between two events of its stream.
+  /// A collective or shift of a step that is traced, between two events of its stream.
   struct Timed {
     int group; // an index into Program::groups
-    CollectiveCall call;
+    const char *kind, *label;
     cudaEvent_t begin = nullptr, end = nullptr;
   };
-  std::vector<Timed> timed; // those before `usedTimed` are of this function
+  std::vector<Timed> traced; // those before `usedTimed` are of this function
   size_t usedTimed = 0;
   Captured captured; // under way, where it has marks
   std::vector<void *> marks;

@@ -12,6 +12,7 @@
 #include "runtime/cuda/Pool.h"
 #include "runtime/cuda/Range.h"
 #include "runtime/cuda/Reduce.h"
+#include "runtime/cuda/RingAttention.h"
 #include "runtime/cuda/Scan.h"
 #include "runtime/cuda/Softmax.h"
 #include "runtime/cuda/Tensors.h"

@@ -25,6 +25,15 @@ struct Message {
   const char *label; ///< the place in the user's source
 };
 
+/// What each rank of a group sends to the next one, on the device, and receives from the one before.
+struct Shift {
+  runtime::ElementType type;
+  const void *from;
+  void *to;
+  int64_t count;
+  const char *label; ///< the place in the user's source
+};
+
 /// One rank's end. All calls but abort() come from the rank's thread.
 class DeviceTransport {
 public:
@@ -37,6 +46,8 @@ public:
   /// `algorithm`: for the host's transport; NCCL has heard of it as its communicators were made.
   virtual void put(const runtime::Group &group, const runtime::CollectiveCall &call, runtime::Algorithm algorithm,
                    Stream stream) = 0;
+  /// Puts a shift into the stream of the group's collectives, and in their order.
+  virtual void put(const runtime::Group &group, const Shift &shift, Stream stream) = 0;
   /// Puts one side of a message into a stream. Messages from one rank to another meet in the order in which each puts
   /// them; each side has one and the same stream for them, and none for any others.
   virtual void put(const runtime::Group &group, const Message &message, Stream stream) = 0;

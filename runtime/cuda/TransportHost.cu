@@ -44,6 +44,7 @@ public:
 
   const char *name() const override { return "host"; }
   void put(const Group &group, const CollectiveCall &call, Algorithm algorithm, Stream stream) override;
+  void put(const Group &group, const Shift &shift, Stream stream) override;
   void put(const Group &group, const Message &message, Stream stream) override;
   void finishSends() override;
 
@@ -105,6 +106,12 @@ void HostTransport::put(const Group &group, const Message &message, Stream strea
   host.transport().receive(peer, data, bytes, group.id, message.label);
   check(cudaMemcpyAsync(message.data, data, bytes, cudaMemcpyHostToDevice, stream), "staging");
   check(cudaStreamSynchronize(stream), "staging"); // the memory is used again
+}
+
+void HostTransport::put(const Group &group, const Shift &shift, Stream stream) {
+  const int size = group.size(), next = (group.index + 1) % size, before = (group.index + size - 1) % size;
+  put(group, {Message::Send, next, shift.type, const_cast<void *>(shift.from), shift.count, shift.label}, stream);
+  put(group, {Message::Receive, before, shift.type, shift.to, shift.count, shift.label}, stream);
 }
 
 void HostTransport::finishSends() {

@@ -80,6 +80,7 @@ public:
 
   const char *name() const override { return "nccl"; }
   void put(const Group &group, const CollectiveCall &call, Algorithm, Stream stream) override;
+  void put(const Group &group, const Shift &shift, Stream stream) override;
   void put(const Group &group, const Message &message, Stream stream) override;
   std::string failure() override;
   void abort() override;
@@ -223,6 +224,22 @@ void NcclTransport::put(const Group &group, const CollectiveCall &call, Algorith
     return;
   ncclComm_t comm = communicators.at(group.id);
   finish(comm, give(comm, group, call, stream), nameOf(call.kind), deadline);
+}
+
+void NcclTransport::put(const Group &group, const Shift &shift, Stream stream) {
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (isAborted)
+    return;
+  ncclComm_t comm = communicators.at(group.id);
+  const ncclDataType_t type = typeOf(shift.type);
+  const auto count = static_cast<size_t>(shift.count);
+  const int next = (group.index + 1) % group.size(), before = (group.index + group.size() - 1) % group.size();
+  ncclResult_t result = ncclGroupStart(); // both ways at once: none waits for the other
+  for (const ncclResult_t one :
+       {ncclSend(shift.from, count, type, next, comm, stream), ncclRecv(shift.to, count, type, before, comm, stream)})
+    result = one == ncclSuccess || one == ncclInProgress ? result : one;
+  const ncclResult_t end = ncclGroupEnd();
+  finish(comm, result == ncclSuccess ? end : result, "send", deadline);
 }
 
 void NcclTransport::put(const Group &group, const Message &message, Stream stream) {

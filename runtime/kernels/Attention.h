@@ -26,7 +26,6 @@ struct AttentionShape {
   int64_t offset = 0;     // position of the first query here minus position of the first key here
   ScoreStrides mask = {}; // of the mask, where one is given
   ScoreStrides bias = {}; // of the bias, where one is given; dbias has the same
-  // These two on CPUs alone:
   bool adds = false; // the targets hold what other keys (of derivatives: other queries, too) have given
   int64_t apart = 0; // elements between the statistics of two (batch, group, head); 0: seq
 };

@@ -2,11 +2,14 @@
 
 #include "runtime/collectives/Ticket.h"
 #include "runtime/kernels/Copy.h"
+#include "runtime/ring/Hops.h"
 
 #include <limits>
 
 namespace echelon::runtime {
 namespace {
+
+using namespace hops;
 
 /// From which rank to which, and under which tag.
 struct Route {
@@ -22,7 +25,7 @@ struct Route {
 /// One buffer's way: it is sent to the next rank while that of the rank before is received.
 template <typename T> class Way {
 public:
-  explicit Way(const Route &route) : route(route) {}
+  Way(const Route &route) : route(route) {}
   void start(const T *from, T *to, int64_t count) {
     Transport &t = route.transport;
     const size_t bytes = size_t(count) * sizeof(T);
@@ -33,63 +36,22 @@ public:
     received.wait();
     sent.wait();
   }
+  void clear(T *x, int64_t count) { fill(x, count, T(0)); }
+  void add(T *to, const T *from, int64_t count) { add_strided(to, {1}, from, {1}, {count}); }
 
 private:
   Route route;
   Ticket sent, received;
 };
 
-/// The blocks of all ranks, one a hop: a rank's own first, then each where the last but one was.
-template <typename T> class Visitors {
-public:
-  Visitors(const Route &route, const T *own, T *room, int64_t count) : way(route), own(own), room(room), count(count) {}
-  const T *at(int hop) const { return hop == 0 ? own : room + (hop - 1) % 2 * count; }
-  void startNext(int hop) { way.start(at(hop), room + hop % 2 * count, count); }
-  void wait() { way.wait(); }
-
-private:
-  Way<T> way;
-  const T *own;
-  T *room;
-  int64_t count;
-};
-
-/// A sample's run of queries and one of the keys that are here: where they begin in storage, and the shape of the
-/// kernel's call.
-struct Pair {
-  int64_t sample, query, key, column; // column: the first key's position, in a mask or bias
-  AttentionShape shape;
-  int64_t ofQueries(const HeadStrides &s) const { return sample * s.batch + query * s.row; }
-  int64_t ofKeys(const HeadStrides &s) const { return sample * s.batch + key * s.row; }
-  int64_t ofScores(const ScoreStrides &s) const { return sample * s.batch + query * s.seq + column * s.past; }
-  int64_t ofStatistics() const { return sample * shape.group * shape.head * shape.apart + query; }
-};
-
-/// Calls visit with each pair of runs of which some query may see some key. `owner`: whose keys they are.
-template <typename Visit> void overPairs(const Ring &ring, const AttentionShape &shape, int64_t owner, Visit visit) {
-  Pair pair{0, 0, 0, 0, shape};
-  pair.shape.batch = 1;
-  pair.shape.adds = true;
-  pair.shape.apart = shape.seq;
-  for (; pair.sample < shape.batch; ++pair.sample) {
-    pair.query = 0;
-    for (const PositionRun &queries : ring.queries) {
-      pair.key = 0;
-      for (const PositionRun &keys : ring.keys) {
-        pair.column = keys.begin + owner * keys.step;
-        pair.shape.seq = queries.size;
-        pair.shape.past = keys.size;
-        pair.shape.offset = queries.begin - pair.column;
-        if (!shape.causal || pair.shape.offset + queries.size > 0)
-          visit(pair);
-        pair.key += keys.size;
-      }
-      pair.query += queries.size;
-    }
-  }
+/// Calls visit with each pair of runs (overPairs) of each sample.
+template <typename Visit> void overSamples(const Ring &ring, const AttentionShape &shape, int64_t owner, Visit visit) {
+  overPairs(ring, shape, owner, [&](Pair pair) {
+    pair.shape.batch = 1;
+    for (; pair.sample < shape.batch; ++pair.sample)
+      visit(pair);
+  });
 }
-
-template <typename T> T *moved(T *x, int64_t by) { return x ? x + by : x; }
 
 template <typename T>
 void clear(T *x, const HeadStrides &s, const AttentionShape &shape, int64_t rows, int64_t width, int64_t last = 1) {
@@ -97,12 +59,6 @@ void clear(T *x, const HeadStrides &s, const AttentionShape &shape, int64_t rows
   const int64_t sizes[] = {shape.batch, shape.group, shape.head, rows, width};
   fill_strided(x, steps, sizes, 5, T(0));
 }
-
-/// Keys of all ranks: the columns of a mask or bias.
-int64_t allKeys(const AttentionShape &shape, const Group &group) { return shape.past * group.size(); }
-
-/// Whose keys are here in a hop.
-int64_t ownerIn(int hop, const Group &group) { return (group.index - hop + group.size()) % group.size(); }
 
 } // namespace
 
@@ -115,14 +71,9 @@ void ring_attention(Transport &t, const Group &group, T *out, T *maximum, T *sum
   fill(maximum, rows, -std::numeric_limits<T>::infinity());
   fill(sum, rows, T(0));
   const Route route(t, group, label);
-  Visitors<T> keysHere(route, k, keys, ring.keyCount), valuesHere(route, v, values, ring.valueCount);
-  for (int hop = 0; hop < group.size(); ++hop) {
-    const bool isLast = hop + 1 == group.size();
-    if (!isLast) {
-      keysHere.startNext(hop);
-      valuesHere.startNext(hop);
-    }
-    overPairs(ring, shape, ownerIn(hop, group), [&](const Pair &pair) {
+  Visitors<T, Way<T>> keysHere(route, k, keys, ring.keyCount), valuesHere(route, v, values, ring.valueCount);
+  overHops(group.size(), keysHere, valuesHere, [&](int hop) {
+    overSamples(ring, shape, ownerIn(hop, group), [&](const Pair &pair) {
       const int64_t statistics = pair.ofStatistics();
       attention(out + pair.ofQueries(strides.out), maximum + statistics, sum + statistics,
                 q + pair.ofQueries(strides.q), keysHere.at(hop) + pair.ofKeys(strides.k),
@@ -130,41 +81,8 @@ void ring_attention(Transport &t, const Group &group, T *out, T *maximum, T *sum
                 moved(mask, pair.ofScores(shape.mask)), moved(bias, pair.ofScores(shape.bias)));
       t.progress();
     });
-    if (!isLast) {
-      keysHere.wait();
-      valuesHere.wait();
-    }
-  }
+  });
 }
-
-namespace {
-/// The shares of dk and dv of the block that is here: this rank's are made apart, and added to what has come with it.
-template <typename T> class Shares {
-public:
-  Shares(const Route &route, T *result, T *room, int64_t count)
-      : way(route), result(result), room(room), count(count) {}
-  /// This rank's shares in a hop, 0 at first.
-  T *begin(int hop) {
-    fill(at(hop), count, T(0));
-    return at(hop);
-  }
-  /// Adds what others have found, and hands it on: what is received last is complete, and this rank's own.
-  void handOn(int hop) {
-    if (hop > 0) {
-      way.wait();
-      add_strided(at(hop), {1}, result, {1}, {count});
-    }
-    way.start(at(hop), result, count);
-  }
-  void wait() { way.wait(); }
-
-private:
-  T *at(int hop) const { return room + hop % 2 * count; }
-  Way<T> way;
-  T *result, *room;
-  int64_t count;
-};
-} // namespace
 
 template <typename T>
 void ring_attention_grad(Transport &t, const Group &group, T *dq, T *dk, T *dv, T *dbias, T *keys, T *values, T *dkeys,
@@ -177,16 +95,11 @@ void ring_attention_grad(Transport &t, const Group &group, T *dq, T *dk, T *dv, 
   if (dbias)
     clear(dbias, {b.batch, b.group, b.head, b.seq}, shape, shape.seq, allKeys(shape, group), b.past);
   const Route route(t, group, label), home(t, group, label);
-  Visitors<T> keysHere(route, k, keys, ring.keyCount), valuesHere(route, v, values, ring.valueCount);
-  Shares<T> dkShares(home, dk, dkeys, ring.keyCount), dvShares(home, dv, dvalues, ring.valueCount);
-  for (int hop = 0; hop < group.size(); ++hop) {
-    const bool isLast = hop + 1 == group.size();
-    if (!isLast) {
-      keysHere.startNext(hop);
-      valuesHere.startNext(hop);
-    }
+  Visitors<T, Way<T>> keysHere(route, k, keys, ring.keyCount), valuesHere(route, v, values, ring.valueCount);
+  Shares<T, Way<T>> dkShares(home, dk, dkeys, ring.keyCount), dvShares(home, dv, dvalues, ring.valueCount);
+  overHops(group.size(), keysHere, valuesHere, [&](int hop) {
     T *dkHere = dkShares.begin(hop), *dvHere = dvShares.begin(hop);
-    overPairs(ring, shape, ownerIn(hop, group), [&](const Pair &pair) {
+    overSamples(ring, shape, ownerIn(hop, group), [&](const Pair &pair) {
       const int64_t statistics = pair.ofStatistics();
       attention_grad(dq + pair.ofQueries(grads.q), dkHere + pair.ofKeys(grads.k), dvHere + pair.ofKeys(grads.v),
                      moved(dbias, pair.ofScores(shape.bias)), dout + pair.ofQueries(grads.out),
@@ -198,11 +111,7 @@ void ring_attention_grad(Transport &t, const Group &group, T *dq, T *dk, T *dv, 
     });
     dkShares.handOn(hop);
     dvShares.handOn(hop);
-    if (!isLast) {
-      keysHere.wait();
-      valuesHere.wait();
-    }
-  }
+  });
   dkShares.wait();
   dvShares.wait();
 }

@@ -90,8 +90,6 @@ void RandomSpec::drawStages(Random &random) {
 
 /// Where a mesh axis splits queries and, behind them, keys of an attention, these may go round.
 void RandomSpec::drawRing(Random &random) {
-  if (onGpu)
-    return;
   const std::string model = text();
   for (MeshLine &line : mesh) {
     auto placeOf = [&](const std::string &axis) {

@@ -321,19 +321,13 @@ llvm::StringSet<> axesOfTensors(mlir::ModuleOp module) {
   return names;
 }
 
-/// Keys of attention go round on CPUs, and parameters come from a file there, for workers that step together.
+/// Parameters come from a file on CPUs, for workers that step together.
 void Compilation::refuseCombinations() {
   if (settings.offload && settings.offload->params && (settings.sync || options.machine != Machine::Cpu))
     settings.notBuilt.push_back(
         {settings.offload->range,
          settings.sync ? "offload params under sync " + settings.sync->policy : "offload params on a GPU",
          "write offload optimizer to …"});
-  for (const MeshAxisSettings &mesh : settings.mesh)
-    if (mesh.ring.valid() && mesh.size > 1 && options.machine != Machine::Cpu) {
-      settings.layoutBuilt = false;
-      settings.notBuilt.push_back(
-          {mesh.ring, "split with ring on a GPU", "leave `with ring` out, and keys and values are gathered"});
-    }
 }
 
 void Compilation::checkLayoutAxes() {

@@ -101,7 +101,7 @@ private:
   bool chooseTrain();
   bool resolveBlock();   ///< settings, as the options want it; false: errors
   bool elaborateModel(); ///< module and facts; false: errors
-  void refuseCombinations();
+  void refuseCombinations(); ///< clauses that do not go together yet
   void checkLayoutAxes(); ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();
   void checkAlgorithms(); ///< of collectives, where NCCL does them
