@@ -264,8 +264,7 @@ void TrainResolver::offload(const OffloadClause &c) {
   }
   const bool isOfOptimizer = named.count("optimizer"), isOfParams = named.count("params");
   if (isOfParams && !isOfOptimizer)
-    notBuilt(c.range, "offload params without the optimizer's state, which is larger",
-             "write offload optimizer, params to …");
+    notBuilt(c.range, "offload params without optimizer", "write offload optimizer, params to …");
   if (c.place && !oneOf(*c.place, {"host"}, "place"))
     return;
   if (c.folder && c.folder->empty())

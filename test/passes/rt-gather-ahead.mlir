@@ -32,10 +32,10 @@ rt.function @train {
   // CHECK-NEXT: rt.wait %[[TICKETS_B]][%[[SLOT]]]
   // CHECK-NEXT: rt.next
   // CHECK-NOT: rt.collective "all_gather"
-  // CHECK: %[[W:.*]] = rt.view %[[BOTH]] from 0 plus (%[[SLOT]]) times [128]
+  // CHECK: %[[W:.*]] = rt.view %[[BOTH]] from 0 plus(%[[SLOT]]) times [128]
   // CHECK: rt.gemm %{{.*}}, %{{.*}}, %[[W]]
   // A part of the result: in its slot, too.
-  // CHECK: %[[SECOND:.*]] = rt.view %[[BOTH_B]] from 8 plus (%[[SLOT]]) times [16]
+  // CHECK: %[[SECOND:.*]] = rt.view %[[BOTH_B]] from 8 plus(%[[SLOT]]) times [16]
   // CHECK: rt.copy_strided %{{.*}}, %[[SECOND]]
   // What the loop makes is gathered where it stood.
   // CHECK: rt.collective "all_gather"
@@ -43,10 +43,10 @@ rt.function @train {
   // CHECK: } ahead {
   // CHECK-NEXT: ^bb0(%[[AT:.*]]: index):
   // CHECK-NEXT: %[[OTHER:.*]] = rt.slot %[[AT]]
-  // CHECK-NEXT: %[[PART:.*]] = rt.view %{{.*}} from 0 plus (%[[AT]]) times [64]
-  // CHECK-NEXT: %[[THERE:.*]] = rt.view %[[BOTH]] from 0 plus (%[[OTHER]]) times [128]
+  // CHECK-NEXT: %[[PART:.*]] = rt.view %{{.*}} from 0 plus(%[[AT]]) times [64]
+  // CHECK-NEXT: %[[THERE:.*]] = rt.view %[[BOTH]] from 0 plus(%[[OTHER]]) times [128]
   // CHECK-NEXT: rt.collective "all_gather" %[[PART]], %[[THERE]] {{.*}} keeps %[[TICKETS]][%[[OTHER]]]
-  // CHECK-NEXT: %[[B:.*]] = rt.view %{{.*}} from 0 plus (%[[AT]]) times [8]
+  // CHECK-NEXT: %[[B:.*]] = rt.view %{{.*}} from 0 plus(%[[AT]]) times [8]
   // CHECK-NEXT: rt.copy_strided %[[MESSAGE]], %[[B]]
   // CHECK: rt.collective "all_gather" %[[MESSAGE]], %{{.*}} keeps %[[TICKETS_B]][%[[OTHER]]]
   rt.for "layer" = 4 {

@@ -6,16 +6,15 @@
 // CHECK:      rt.for "layer" = 4 reverse {
 // CHECK-NEXT: ^bb0(%[[L:.*]]: index):
 // CHECK-NEXT:   rt.next {ech.phase = "backward"}
-// CHECK:        %[[W:.*]] = rt.view %[[ALL:.*]] from 0 plus (%[[L]]) times [2048]
+// CHECK:        %[[W:.*]] = rt.view %[[ALL:.*]] from 0 plus(%[[L]]) times [2048]
 // CHECK:        rt.copy_strided %{{.*}}, %[[W]]
 // CHECK-NEXT:   rt.copy_strided %{{.*}}, %[[W]]
 // CHECK-NEXT:   rt.let_go %[[W]]
 // CHECK-NOT:    rt.let_go
 // CHECK:      } ahead {
 // CHECK-NEXT: ^bb0(%[[AT:.*]]: index):
-// CHECK-NEXT:   %[[NEXT:.*]] = rt.view %[[ALL]] from 0 plus (%[[AT]]) times [2048]
+// CHECK-NEXT:   %[[NEXT:.*]] = rt.view %[[ALL]] from 0 plus(%[[AT]]) times [2048]
 // CHECK-NEXT:   rt.will_need %[[NEXT]]
-// CHECK-NEXT: }
 
 !ws = !rt.buffer<[layer=4, row=2048], f32>
 !w = !rt.buffer<[row=2048], f32>
