@@ -338,7 +338,7 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     int64_t state = 0, offloaded = -1;
     for (const Variables &list : inOrder(module)) {
       const bool goesAway = llvm::any_of(list, [&](ech::VariableOp variable) { return isOffloaded(variable); });
-      const bool isOfParams = !list.empty() && list.front().getKind() == ech::VariableKind::Param;
+      const bool isOfParams = !list.empty() && ech::VariableOp(list.front()).getKind() == ech::VariableKind::Param;
       if (isOfParams && !goesAway && !offloadedParams.empty()) { // they end where what is offloaded begins
         const int64_t bytes = placeList(list, 0, allocs);
         state = llvm::alignTo(state + bytes, runtime::kOffloadAlignment) - bytes;
