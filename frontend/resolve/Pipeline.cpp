@@ -93,7 +93,7 @@ bool checkThen(const MeshAxisSettings &mesh, const std::map<std::string, int64_t
   for (size_t i = 0; i < mesh.list.size(); ++i) {
     if (!mesh.list[i].follows)
       continue;
-    for (const std::string &axis : {mesh.list[i - 1].axis, mesh.list[i].axis})
+    for (const std::string &axis : {mesh.list[i].axis, mesh.list[i - 1].axis})
       if (!repeats.count(axis) && sizes.count(axis)) {
         diagnostics.error(Code::E0409, mesh.list[i].range,
                           "'then' puts the iterations of repeats in a row, and " + axis +
