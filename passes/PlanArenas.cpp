@@ -264,12 +264,6 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
     return order;
   }
 
-  /// The one coordinate of a mesh axis that holds a variable; null: each rank does.
-  static Attribute holderOf(ech::VariableOp variable) {
-    const dist::Place place = dist::placeOf(dist::stateOf(cast<ech::Tensor>(variable.getType())));
-    return place ? Builder(variable.getContext()).getI64ArrayAttr({place->first, place->second}) : Attribute();
-  }
-
   /// Gives the variables of a list their places from `begin` on; where they end.
   int64_t placeList(ArrayRef<ech::VariableOp> list, int64_t begin,
                     const llvm::StringMap<SmallVector<rt::AllocOp>> &allocs) {
@@ -279,10 +273,10 @@ struct PlanArenas : echelon::impl::PlanArenasBase<PlanArenas> {
         alloc.setOffset(at);
       at += bytesOf(variable);
     };
-    llvm::MapVector<Attribute, Variables> apart; // by who holds them
+    llvm::MapVector<std::pair<int, int64_t>, Variables> apart; // by the coordinate that alone holds them
     for (ech::VariableOp variable : list)
-      if (Attribute holder = holderOf(variable))
-        apart[holder].push_back(variable);
+      if (dist::Place holder = dist::placeOf(dist::stateOf(cast<ech::Tensor>(variable.getType()))))
+        apart[*holder].push_back(variable);
       else
         place(variable, begin);
     int64_t end = begin;
