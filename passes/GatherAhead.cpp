@@ -116,8 +116,6 @@ public:
     slot = rt::SlotOp::create(b, loop.getLoc(), b.getIndexType(), loop.position());
     b.setInsertionPointToStart(&ahead);
     slotAhead = rt::SlotOp::create(b, loop.getLoc(), b.getIndexType(), ahead.getArgument(0));
-    mapped.map(loop.position(), ahead.getArgument(0));
-    mapped.map(slot, slotAhead);
   }
   void add(const Gather &gather);
 
@@ -132,7 +130,7 @@ private:
   InPhaseOf inPhase;
   OpBuilder b;
   Value slot, slotAhead;
-  IRMapping mapped; // from an iteration to what is done ahead of it
+  IRMapping mapped; // of one gather: from an iteration to what is done ahead of it
 };
 
 /// One for each slot, in memory that is the loop's.
@@ -187,6 +185,9 @@ void Ahead::add(const Gather &gather) {
   giveTwoPlaces(rt::allocOf(collective.getOut()));
   SmallVector<Operation *> before(gather.before.begin(), gather.before.end());
   llvm::sort(before, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  mapped = IRMapping(); // what is erased below must not stay in it: its memory is used again
+  mapped.map(loop.position(), ahead.getArgument(0));
+  mapped.map(slot, slotAhead);
   b.setInsertionPointToEnd(&ahead);
   for (Operation *op : before)
     clone(op);

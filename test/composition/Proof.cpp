@@ -109,25 +109,21 @@ Verdict judge(const Distances &many, const Distances &known, double least) {
   return {2 * vague > many.size() ? Verdict::Unsettled : Verdict::Equal, "its last digits turn most results", 0};
 }
 
-/// To 1e-10; where a packing or a rounding may have turned at a tie, as well as one rank knows its results when its
-/// numbers move by 1e-13. `run`: that, by seed.
+/// To 1e-10; where a comparison, a packing or a rounding may have turned at a tie, or a model multiplies what rounding
+/// has done, as well as one rank knows its results when its numbers move by 1e-13. `run`: that, by seed.
 template <class Run>
-Verdict judge(const Trace &one, const Trace &many, const std::string &what, bool hasTies, const Run &run) {
+Verdict judge(const Trace &one, const Trace &many, const std::string &what, const Run &run) {
   Distances each;
   Worst worst = compareTraces(one, many, 1, &each);
   if (worst.error <= kTraceTolerance)
     return {Verdict::Equal, "", worst.error};
   std::ostringstream text;
   text << what << ": " << worst.error << " in " << worst.where;
-  if (hasTies)
-    for (int runs : {4, 32})
-      if (judge(each, spread(one, runs, run), kTraceTolerance).kind != Verdict::Different)
-        return {Verdict::Unsettled, text.str(), worst.error};
+  for (int runs : {4, 32})
+    if (judge(each, spread(one, runs, run), kTraceTolerance).kind != Verdict::Different)
+      return {Verdict::Unsettled, text.str(), worst.error};
   return {Verdict::Different, text.str(), worst.error};
 }
-
-/// Whether what is packed or rounded jumps where numbers move by a last digit.
-bool hasTies(const RandomSpec &spec) { return spec.clause("compress") || spec.clause("precision"); }
 
 /// The log has null for these. False: one has what the other has not.
 bool dropInfinite(Trace::Step &one, Trace::Step &many) {
@@ -184,7 +180,7 @@ Verdict compareOnNumbers(const RandomSpec &spec, ModuleOp one, ModuleOp many) {
       return different(name + " is not finite on one rank");
   if (!dropInfinite(reference.steps[0], ranks.steps[0]))
     return different("on numbers: a loss is infinite on one rank alone, or on many");
-  Verdict verdict = judge(reference, ranks, "on numbers", hasTies(spec),
+  Verdict verdict = judge(reference, ranks, "on numbers",
                           [&](uint64_t seed) { return first({Arithmetic::Jittered, kJitter, seed}); });
   if (verdict.kind != Verdict::Different || !precision || precision->name != "precision params")
     return verdict;
@@ -370,7 +366,7 @@ Verdict Proof::checkProgram(const RandomSpec &spec, ModuleOp one, const std::str
   if (std::string wrong = compareStarts(starts, dumped, isExact ? 1e-12 : kStored); !wrong.empty())
     return different(wrong);
   if (isExact)
-    return judge(trained({}), program, "the program", hasTies(spec),
+    return judge(trained({}), program, "the program",
                  [&](uint64_t seed) { return trained({Arithmetic::Jittered, kJitter, seed}); });
   const Noise noise = noiseOf(machine, spec.clause("precision"));
   Trace reference = trained({Arithmetic::Exact, 0, 0});

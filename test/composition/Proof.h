@@ -13,8 +13,8 @@ struct Verdict {
   enum Kind {
     Equal,
     Refused,   ///< the layout, by a diagnostic
-    Unsettled, ///< results lie at a tie of a packing or a rounding, are beyond what fp16 has, or grow: the last digit
-               ///< turns them
+    Unsettled, ///< results lie at a tie of a comparison, a packing or a rounding, are beyond what fp16 has, or grow: the
+               ///< last digit turns them
     Different  ///< or anything else that should not be
   } kind = Equal;
   std::string why;
