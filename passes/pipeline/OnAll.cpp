@@ -33,18 +33,6 @@ public:
     return before;
   }
 
-  /// Whether one of them asks for the position in the repeat.
-  bool askForPosition() {
-    return llvm::any_of(loop.block()->without_terminator(), [&](Operation &op) {
-      return reads(op) && op.walk([&](Operation *inner) {
-                              auto position = dyn_cast<PositionOp>(inner);
-                              return isa<RandomOp>(inner) || (position && position.getAxis() == loop.getAxis())
-                                         ? WalkResult::interrupt()
-                                         : WalkResult::advance();
-                            }).wasInterrupted();
-    });
-  }
-
 private:
   bool reads(Operation &op) {
     return op
@@ -75,6 +63,10 @@ void rename(RepeatOp loop, StringAttr axis, IRRewriter &rewriter) {
   own.setReverse(loop.getReverse());
   own->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
   own.getBody().takeBody(loop.getBody());
+  own.walk([&](PositionOp position) {
+    if (position.getAxis() == loop.getAxis())
+      position.setAxisAttr(axis);
+  });
   SmallVector<Value> results(own.getFinals());
   for (Value stack : own.getStacks())
     results.push_back(build.relabel(stack, {axis}, {{loop.getAxis(), count}}));
@@ -85,8 +77,6 @@ void rename(RepeatOp loop, StringAttr axis, IRRewriter &rewriter) {
 
 void echelon::pipeline::carryOnAll(RepeatOp loop) {
   Followers followers(loop);
-  if (followers.askForPosition())
-    return;
   auto step = loop->getParentOfType<StepOp>();
   InPhaseOf phase(loop);
   IRRewriter rewriter(loop->getContext(), &phase);

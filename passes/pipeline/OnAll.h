@@ -5,8 +5,7 @@
 namespace echelon::pipeline {
 
 /// Of a repeat in a step: what follows from what it carries moves into a loop behind it, over an axis of its own that
-/// nothing divides; of the rest each stage has its iterations. Left as it is where the position in the repeat is asked
-/// for inside of a loop that follows from what is carried.
+/// nothing divides; of the rest each stage has its iterations.
 void carryOnAll(ech::RepeatOp loop);
 
 } // namespace echelon::pipeline
