@@ -7,12 +7,18 @@ using namespace echelon;
 using namespace echelon::ech;
 
 LogicalResult Dependences::decide() {
-  dependences.clear();
-  inside.clear();
-  shared.clear();
-  early.clear();
-  cut.reset();
-  return decide(step.getBody().front(), /*nested=*/false);
+  while (true) {
+    dependences.clear();
+    inside.clear();
+    shared.clear();
+    early.clear();
+    cut.reset();
+    const size_t known = ofPass.size();
+    if (failed(decide(step.getBody().front(), /*nested=*/false)))
+      return failure();
+    if (known == ofPass.size())
+      return success();
+  }
 }
 
 LogicalResult Dependences::decide(Block &block, bool nested) {
@@ -35,7 +41,9 @@ ReduceOp Dependences::extreme(Value value) const {
 }
 
 void Dependences::set(Value value, Dependence kind) {
-  dependences[value] = settled.contains(value) ? Dependence::Invariant : kind;
+  dependences[value] = settled.contains(value)  ? Dependence::Invariant
+                       : ofPass.contains(value) ? Dependence::PerSample
+                                                : kind;
 }
 
 //===- one operation ---------------------------------------------------------------------------------------------===//
@@ -287,9 +295,7 @@ bool Dependences::takesOtherSamples(Operation *op) const {
 }
 
 /// Whether it takes other samples where one pass has all of them: without micro batches, in the stages of a pipeline.
-bool Dependences::isOfPass(Operation *op) const {
-  return time.passes == 1 && time.policy.empty() && takesOtherSamples(op);
-}
+bool Dependences::isOfPass(Operation *op) const { return hasAllSamples() && takesOtherSamples(op); }
 
 LogicalResult Dependences::checkAlongBatch(Operation *op) {
   return takesOtherSamples(op) && !isOfPass(op) ? refuse(op) : success();
@@ -328,8 +334,12 @@ LogicalResult Dependences::needTotal(Operation *op, Value value) {
     early.insert(value);
     return success();
   }
-  if (touchesSamples(op))
-    return refuse(op);
+  if (touchesSamples(op)) {
+    if (!hasAllSamples())
+      return refuse(op);
+    keepInPass(value);
+    return success();
+  }
   for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>()) {
     Value whole = value.getParentBlock() == loop.block() ? sliced(value) : value;
     if (!whole && of(value) == Dependence::AfterTotals)
@@ -352,6 +362,22 @@ void Dependences::needCut(RepeatOp loop, Value value, bool before, Operation *op
   };
   if (!cut || std::pair(before, depth(loop)) > std::pair(cut->before, depth(cut->loop)))
     cut = Cut{loop, value, before, op};
+}
+
+void Dependences::keepInPass(Value value) {
+  while (Value whole = of(value) == Dependence::AfterTotals ? sliced(value) : Value())
+    value = whole;
+  Operation *op = value.getDefiningOp();
+  if (of(value) != Dependence::AfterTotals || !op || isInside(op)) {
+    ofPass.insert(value);
+    return;
+  }
+  op->walk([&](Operation *inner) { // it is outside of the pass, and follows what it is made of into it
+    for (Value operand : inner->getOperands())
+      if (Dependence kind = of(operand); !op->isAncestor(operand.getParentBlock()->getParentOp()) &&
+                                         (kind == Dependence::PartialSum || kind == Dependence::AfterTotals))
+        keepInPass(operand);
+  });
 }
 
 bool Dependences::touchesSamples(Operation *op) const {
