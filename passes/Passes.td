@@ -128,7 +128,8 @@ def SplitTime : EchelonPass<"ech-split-time"> {
     and the batch sums of metrics come out as sums over its iterations, maxima and minima over samples are carried. What has no batch axis and depends on batch sums
     alone follows the loop; sums without parameters that the inside needs (token counts) are computed before it, over the
     whole batch. A repeat that holds both is cut in two: the counts of all layers first, or the means of all layers
-    after. An operation that needs other samples inside is an error at its place in the spec.
+    after. An operation that needs other samples inside is an error at its place in the spec. Where stages of a pipeline
+    have a step without micro batches, its one pass has the totals of all samples: what needs them stays in the pass.
     @evaluate always becomes `ech.repeat "batches" = 0 time`: the run knows how many; the input `valid samples` masks
     those that only fill the last batch. (Where an axis has the loop's name, a number comes after it.)
     Runs on differentiated steps; `ech-expand-update` follows.

@@ -221,6 +221,8 @@ LogicalResult Dependences::decideInside(RepeatOp op) {
       if (failed(needTotal(op, operand)))
         return failure();
       set(argument, Dependence::Invariant);
+    } else if (hasAllSamples()) {
+      keepInPass(operand);
     } else {
       needCut(op, argument, /*before=*/false, op);
     }
@@ -270,8 +272,7 @@ LogicalResult Dependences::refuse(Operation *op) {
                            << (isa<ech::NormalizeOp>(op) ? "`local = true` takes the statistics of the mini-batch"
                                                          : "leave the batch out of it, or sync every step");
   if (time.passes == 1)
-    return op->emitError() << "E0313: this needs a sum over the samples that the stages of a pipeline have when all of "
-                              "them are through; leave the batch out of it, or do without stages";
+    return op->emitError() << "internal error, please report: this needs other samples of a step that has one pass";
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one"
                          << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");
@@ -334,12 +335,12 @@ LogicalResult Dependences::needTotal(Operation *op, Value value) {
     early.insert(value);
     return success();
   }
-  if (touchesSamples(op)) {
-    if (!hasAllSamples())
-      return refuse(op);
+  if (hasAllSamples()) {
     keepInPass(value);
     return success();
   }
+  if (touchesSamples(op))
+    return refuse(op);
   for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>()) {
     Value whole = value.getParentBlock() == loop.block() ? sliced(value) : value;
     if (!whole && of(value) == Dependence::AfterTotals)
