@@ -7,6 +7,7 @@
 #include "ir/dist/State.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "passes/pipeline/OnAll.h"
 
 namespace echelon {
 #define GEN_PASS_DEF_CARRYTHROUGH
@@ -91,15 +92,21 @@ void carry(RepeatOp loop, ArrayRef<unsigned> places) {
 struct CarryThrough : echelon::impl::CarryThroughBase<CarryThrough> {
   void runOnOperation() override {
     const dist::MeshAttr mesh = dist::meshOf(getOperation());
-    SmallVector<RepeatOp> loops;
-    getOperation().walk([&](RepeatOp pass) {
-      if (!pass.getTime())
+    SmallVector<RepeatOp> loops, outside;
+    auto isOfStages = [&](RepeatOp loop) {
+      const int m = dist::stagesOf(mesh, loop.getAxis());
+      return m >= 0 && mesh.sizeOf(m) > 1 && !loop.getAlong() && !loop.getCarried().empty();
+    };
+    getOperation().walk([&](RepeatOp loop) {
+      if (!isOfStages(loop))
         return;
-      for (auto loop : pass.block()->getOps<RepeatOp>())
-        if (const int m = dist::stagesOf(mesh, loop.getAxis());
-            m >= 0 && mesh.sizeOf(m) > 1 && !loop.getCarried().empty())
-          loops.push_back(loop);
+      auto pass = dyn_cast<RepeatOp>(loop->getParentOp());
+      if (!pass)
+        outside.push_back(loop);
+      else if (pass.getTime())
+        loops.push_back(loop);
     });
+    llvm::for_each(outside, pipeline::carryOnAll);
     for (RepeatOp loop : loops) {
       SmallVector<unsigned> places;
       for (auto [i, sum] : llvm::enumerate(loop.getSums()))

@@ -52,6 +52,11 @@ private:
     SmallVector<Operation *> ops;
     Part part;
   };
+  /// What each place but the last one sends to the next place, which receives it so.
+  struct Sent {
+    Value value;
+    ReceiveOp as;
+  };
 
   void makeRide(const Ride &ride);
 
@@ -59,8 +64,8 @@ private:
   void order();
   SmallVector<Operation *> withoutShares(const Run &run, llvm::SmallPtrSetImpl<Operation *> &mine);
   void makeAt(const Run &run);
-  void makeMessages(const Link &link, ech::RepeatOp loop, ArrayRef<ReceiveOp> riding);
-  SendOp sendOn(ReceiveOp receive, Operation *behind);
+  SmallVector<ReceiveOp> receive(const Link &link, ech::RepeatOp loop);
+  void send(ArrayRef<Sent> values, Operation *behind);
   void cut();
   ech::RepeatOp part(ArrayRef<Operation *> ops, ArrayRef<Value> taken, ValueRange stacks, ArrayRef<Value> kept);
   DictionaryAttr turnsOf(Part part);
@@ -121,36 +126,46 @@ SmallVector<Former::Run> Former::runs() {
   return runs;
 }
 
+/// At each place all that comes in a part of the pass is received before anything is sent, and both are in one order:
+/// so nobody who sends waits for one that does, whether a rank has one place or several, as in `interleaved`. Thus
+/// what the repeats of a chain send stands behind the last one; at most places the others have no iterations.
 void Former::order() {
   Operation *end = pass.block()->getTerminator();
   const SmallVector<Run> all = runs();
   for (const Run &run : all)
     for (Operation *op : run.ops)
       op->moveBefore(end);
-  SmallVector<ReceiveOp> riding; // what has come, and goes on
-  for (const Run &run : all) {
+  SmallVector<Sent> sent;
+  Operation *behind = nullptr;
+  for (const auto &[i, run] : llvm::enumerate(all)) {
+    const bool isLast = i + 1 == all.size() || all[i + 1].part != run.part;
     for (Operation *op : run.ops)
-      if (auto receive = dyn_cast<ReceiveOp>(op))
-        riding.push_back(receive);
+      if (auto riding = dyn_cast<ReceiveOp>(op)) {
+        sent.push_back({riding.getResult(), riding}); // what has come goes on
+        behind = op;
+      }
     if (const Link *link = stages.linkOf(run.ops.front())) {
-      makeMessages(*link, cast<ech::RepeatOp>(run.ops.front()), riding);
-      riding.clear();
+      auto loop = cast<ech::RepeatOp>(run.ops.front());
+      for (auto [final, as] : llvm::zip(loop.getFinals(), receive(*link, loop)))
+        sent.push_back({final, as});
+      behind = loop;
     } else if (run.place != kEverywhere) {
       makeAt(run);
     }
+    if (isLast)
+      send(std::exchange(sent, {}), behind);
   }
-  for (ReceiveOp receive : riding)
-    sendOn(receive, receive);
 }
 
-/// Sends what has come further on, behind another operation.
-SendOp Former::sendOn(ReceiveOp receive, Operation *behind) {
-  builder.setInsertionPointAfter(behind);
-  auto send =
-      SendOp::create(builder, receive.getLoc(), receive.getResult(), receive.getFrom() == "next" ? "previous" : "next",
-                     receive.getFirst(), receive.getLast(), over, receive.getWhy());
-  copyPhase(receive, send);
-  return send;
+void Former::send(ArrayRef<Sent> values, Operation *behind) {
+  for (const auto &[value, as] : values) {
+    builder.setInsertionPointAfter(behind);
+    ReceiveOp receive = as;
+    auto send = SendOp::create(builder, receive.getLoc(), value, receive.getFrom() == "next" ? "previous" : "next",
+                               receive.getFirst(), receive.getLast(), over, receive.getWhy());
+    copyPhase(receive, send);
+    behind = send;
+  }
 }
 
 /// The run's operations without those that make a share: that is the value itself. Where such a slice goes over other
@@ -217,30 +232,21 @@ void Former::makeAt(const Run &run) {
       op->erase();
 }
 
-/// Around a loop. At each place all that comes is received before anything is sent, and both are in one order: so
-/// nobody who sends waits for one that does.
-void Former::makeMessages(const Link &link, ech::RepeatOp loop, ArrayRef<ReceiveOp> riding) {
+/// What a loop carries comes from the place before; nothing does where it is all at one place.
+SmallVector<ReceiveOp> Former::receive(const Link &link, ech::RepeatOp loop) {
+  SmallVector<ReceiveOp> received;
   const auto [first, last] = link.span;
-  Operation *at = loop;
-  for (ReceiveOp receive : riding)
-    at = sendOn(receive, at);
   if (first == last)
-    return;
-  const bool isReverse = loop == link.backward;
+    return received;
   const std::string why = whyOf(loop);
+  builder.setInsertionPoint(loop);
   for (OpOperand &operand : loop.getCarriedMutable()) {
-    builder.setInsertionPoint(loop);
-    auto receive = ReceiveOp::create(builder, loop.getLoc(), operand.get().getType(), operand.get(),
-                                     isReverse ? "next" : "previous", first, last, over, why);
-    copyPhase(loop, receive);
-    operand.set(receive.getResult());
+    received.push_back(ReceiveOp::create(builder, loop.getLoc(), operand.get().getType(), operand.get(),
+                                         loop == link.backward ? "next" : "previous", first, last, over, why));
+    copyPhase(loop, received.back());
+    operand.set(received.back().getResult());
   }
-  for (Value final : loop.getFinals()) {
-    builder.setInsertionPointAfter(at);
-    auto send = SendOp::create(builder, loop.getLoc(), final, isReverse ? "previous" : "next", first, last, over, why);
-    copyPhase(loop, send);
-    at = send;
-  }
+  return received;
 }
 
 /// Cuts the loop behind the forward operations, and where weights' gradients are apart, behind what comes before these.

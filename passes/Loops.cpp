@@ -1,5 +1,6 @@
 #include "passes/Loops.h"
 #include "ir/ech/Build.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -159,4 +160,31 @@ RepeatOp echelon::pruneLoop(RepeatOp op, RewriterBase &rewriter) {
     return {};
   }
   return strip(op, Live(op), rewriter);
+}
+
+std::pair<RepeatOp, RepeatOp> echelon::cutLoop(RepeatOp op, llvm::function_ref<bool(Value)> moves,
+                                               ArrayRef<Value> stacked, RewriterBase &rewriter) {
+  YieldOp yield = op.yield();
+  auto flags = [&](ValueRange values) { return llvm::map_to_vector(values, moves); };
+  const SmallVector<bool> finals = flags(op.carriedArguments()), stacks = flags(yield.getStacked()),
+                          sums = flags(yield.getSummed());
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPointAfter(op);
+  IRMapping mapping;
+  auto behind = cast<RepeatOp>(rewriter.clone(*op, mapping));
+  op = rebuildLoop(op, LoopParts(op), rewriter, {}, stacked);
+  const SmallVector<Value> wholes(op.getStacks().take_back(stacked.size()));
+  behind = rebuildLoop(behind, LoopParts(behind), rewriter, wholes);
+  for (auto [value, slice] : llvm::zip(stacked, behind.sliceArguments().take_back(stacked.size())))
+    rewriter.replaceAllUsesWith(mapping.lookup(value), slice);
+  auto hand = [&](ValueRange from, ValueRange to, ArrayRef<bool> which) {
+    for (auto [i, goes] : llvm::enumerate(which))
+      if (goes)
+        rewriter.replaceAllUsesWith(from[i], to[i]);
+  };
+  hand(op.getFinals(), behind.getFinals(), finals);
+  hand(op.getStacks(), behind.getStacks(), stacks);
+  hand(op.getSums(), behind.getSums(), sums);
+  op = pruneLoop(op, rewriter);
+  return {op, pruneLoop(behind, rewriter)};
 }

@@ -24,4 +24,9 @@ ech::RepeatOp rebuildLoop(ech::RepeatOp op, const LoopParts &parts, mlir::Rewrit
 /// The loop with what its used results need and nothing else, in the loops within it too; null where none is used.
 ech::RepeatOp pruneLoop(ech::RepeatOp op, mlir::RewriterBase &rewriter);
 
+/// A loop behind this one makes what `moves` says of its carried arguments and of what it yields, and takes slices of
+/// `stacked`, values that this one makes and stacks up. The two are without what nobody reads, or null.
+std::pair<ech::RepeatOp, ech::RepeatOp> cutLoop(ech::RepeatOp op, llvm::function_ref<bool(mlir::Value)> moves,
+                                                mlir::ArrayRef<mlir::Value> stacked, mlir::RewriterBase &rewriter);
+
 } // namespace echelon

@@ -128,7 +128,8 @@ def SplitTime : EchelonPass<"ech-split-time"> {
     and the batch sums of metrics come out as sums over its iterations, maxima and minima over samples are carried. What has no batch axis and depends on batch sums
     alone follows the loop; sums without parameters that the inside needs (token counts) are computed before it, over the
     whole batch. A repeat that holds both is cut in two: the counts of all layers first, or the means of all layers
-    after. An operation that needs other samples inside is an error at its place in the spec.
+    after. An operation that needs other samples inside is an error at its place in the spec. Where stages of a pipeline
+    have a step without micro batches, its one pass has the totals of all samples: what needs them stays in the pass.
     @evaluate always becomes `ech.repeat "batches" = 0 time`: the run knows how many; the input `valid samples` masks
     those that only fill the last batch. (Where an axis has the loop's name, a number comes after it.)
     Runs on differentiated steps; `ech-expand-update` follows.
@@ -226,8 +227,13 @@ def CarryThrough : EchelonPass<"ech-carry-through"> {
     ```
     A sum over the iterations of stages is one over ranks: here it would be a message of all stages in the middle of a
     pass, when they are at different micro batches. A sum that is only added up further, as a parameter's gradient, is
-    left to the step's end. Runs when types are chosen, so that nothing takes apart what carries; before the layout, to
-    which carried values are ordinary ones.
+    left to the step's end.
+
+    Outside of a pass stages hand on nothing: what follows from what a repeat carries there moves into a loop behind it,
+    over an axis that nothing divides, and each rank computes it.
+
+    Runs when types are chosen, so that nothing takes apart what carries; before the layout, to which carried values are
+    ordinary ones.
   }];
 }
 
@@ -297,10 +303,13 @@ def FormPipeline : DistPass<"dist-form-pipeline"> {
        each other in one row of stages, also where one ends and the next begins (passes/pipeline/Stages).
     2. A stage receives what the repeat carries from the one before it, and sends it on to the next; the derivative's
        cotangents go the other way. What is made at one place of the row and read at others goes along likewise.
+       At each place all is received before anything is sent, in one order.
     3. The loop over micro batches becomes two, of the forward passes and of the backward passes, which read what the
        forward ones have kept.
     4. What it carries, a maximum or minimum over samples, is found by one stage; a message behind the loop makes that
        of all stages.
+    5. A parameter outside of the repeats that one stage alone reads is `whole at` that stage, with its gradient and
+       what the optimizer keeps of it: the entry over pp is whole, and its axis names the coordinate (ir/dist/Placed.h).
     ```mlir
     %sums:2 = ech.repeat "micro" = 4 time {
       %x = embed; %y, %h = ech.repeat "layer" = 8 carry(%x) {…}; %loss = head(%y)

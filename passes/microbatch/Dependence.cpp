@@ -7,12 +7,18 @@ using namespace echelon;
 using namespace echelon::ech;
 
 LogicalResult Dependences::decide() {
-  dependences.clear();
-  inside.clear();
-  shared.clear();
-  early.clear();
-  cut.reset();
-  return decide(step.getBody().front(), /*nested=*/false);
+  while (true) {
+    dependences.clear();
+    inside.clear();
+    shared.clear();
+    early.clear();
+    cut.reset();
+    const size_t known = ofPass.size();
+    if (failed(decide(step.getBody().front(), /*nested=*/false)))
+      return failure();
+    if (known == ofPass.size())
+      return success();
+  }
 }
 
 LogicalResult Dependences::decide(Block &block, bool nested) {
@@ -35,7 +41,9 @@ ReduceOp Dependences::extreme(Value value) const {
 }
 
 void Dependences::set(Value value, Dependence kind) {
-  dependences[value] = settled.contains(value) ? Dependence::Invariant : kind;
+  dependences[value] = settled.contains(value)  ? Dependence::Invariant
+                       : ofPass.contains(value) ? Dependence::PerSample
+                                                : kind;
 }
 
 //===- one operation ---------------------------------------------------------------------------------------------===//
@@ -213,6 +221,8 @@ LogicalResult Dependences::decideInside(RepeatOp op) {
       if (failed(needTotal(op, operand)))
         return failure();
       set(argument, Dependence::Invariant);
+    } else if (hasAllSamples()) {
+      keepInPass(operand);
     } else {
       needCut(op, argument, /*before=*/false, op);
     }
@@ -262,8 +272,7 @@ LogicalResult Dependences::refuse(Operation *op) {
                            << (isa<ech::NormalizeOp>(op) ? "`local = true` takes the statistics of the mini-batch"
                                                          : "leave the batch out of it, or sync every step");
   if (time.passes == 1)
-    return op->emitError() << "E0313: this needs a sum over the samples that the stages of a pipeline have when all of "
-                              "them are through; leave the batch out of it, or do without stages";
+    return op->emitError() << "internal error, please report: this needs other samples of a step that has one pass";
   return op->emitError() << "E0313: this needs other samples of the step, which come in " << time.passes
                          << " micro batches; use one"
                          << (isa<ech::NormalizeOp>(op) ? ", or `local = true` for statistics of each micro batch" : "");
@@ -287,9 +296,7 @@ bool Dependences::takesOtherSamples(Operation *op) const {
 }
 
 /// Whether it takes other samples where one pass has all of them: without micro batches, in the stages of a pipeline.
-bool Dependences::isOfPass(Operation *op) const {
-  return time.passes == 1 && time.policy.empty() && takesOtherSamples(op);
-}
+bool Dependences::isOfPass(Operation *op) const { return hasAllSamples() && takesOtherSamples(op); }
 
 LogicalResult Dependences::checkAlongBatch(Operation *op) {
   return takesOtherSamples(op) && !isOfPass(op) ? refuse(op) : success();
@@ -328,6 +335,10 @@ LogicalResult Dependences::needTotal(Operation *op, Value value) {
     early.insert(value);
     return success();
   }
+  if (hasAllSamples()) {
+    keepInPass(value);
+    return success();
+  }
   if (touchesSamples(op))
     return refuse(op);
   for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>()) {
@@ -352,6 +363,22 @@ void Dependences::needCut(RepeatOp loop, Value value, bool before, Operation *op
   };
   if (!cut || std::pair(before, depth(loop)) > std::pair(cut->before, depth(cut->loop)))
     cut = Cut{loop, value, before, op};
+}
+
+void Dependences::keepInPass(Value value) {
+  while (Value whole = of(value) == Dependence::AfterTotals ? sliced(value) : Value())
+    value = whole;
+  Operation *op = value.getDefiningOp();
+  if (of(value) != Dependence::AfterTotals || !op || isInside(op)) {
+    ofPass.insert(value);
+    return;
+  }
+  op->walk([&](Operation *inner) { // it is outside of the pass, and follows what it is made of into it
+    for (Value operand : inner->getOperands())
+      if (Dependence kind = of(operand); !op->isAncestor(operand.getParentBlock()->getParentOp()) &&
+                                         (kind == Dependence::PartialSum || kind == Dependence::AfterTotals))
+        keepInPass(operand);
+  });
 }
 
 bool Dependences::touchesSamples(Operation *op) const {

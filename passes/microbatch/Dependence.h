@@ -78,6 +78,10 @@ private:
   /// `op` needs the total of `value` in the middle of a pass.
   mlir::LogicalResult needTotal(mlir::Operation *op, mlir::Value value);
   void needCut(ech::RepeatOp loop, mlir::Value value, bool before, mlir::Operation *op);
+  /// Whether one pass has all samples: its sums are the totals.
+  bool hasAllSamples() const { return time.passes == 1 && time.policy.empty(); }
+  /// The total of `value` is known in the only pass: what it is made of stays there.
+  void keepInPass(mlir::Value value);
   bool touchesSamples(mlir::Operation *op) const;
   bool comesFromParameters(mlir::Value value) const;
   /// Whether a total can be computed before the passes that need it.
@@ -93,6 +97,7 @@ private:
   llvm::DenseMap<mlir::Value, Dependence> dependences;
   llvm::DenseSet<mlir::Operation *> inside;
   llvm::DenseSet<mlir::OpOperand *> shared;
+  llvm::DenseSet<mlir::Value> ofPass; // totals that the only pass needs
 };
 
 } // namespace echelon

@@ -47,29 +47,7 @@ public:
     findMoved();
     if (failed(findStacked()))
       return failure();
-    YieldOp yield = loop.yield();
-    auto flags = [&](ValueRange values) { return llvm::map_to_vector(values, [&](Value v) { return follows(v); }); };
-    SmallVector<bool> finals = llvm::map_to_vector(loop.carriedArguments(), [&](Value v) { return moved.contains(v); });
-    SmallVector<bool> stacks = flags(yield.getStacked()), sums = flags(yield.getSummed());
-
-    IRMapping mapping;
-    rewriter.setInsertionPointAfter(loop);
-    RepeatOp behind = copy(loop, mapping, rewriter);
-    loop = rebuildLoop(loop, LoopParts(loop), rewriter, {}, stacked.getArrayRef());
-    SmallVector<Value> wholes(loop.getStacks().take_back(stacked.size()));
-    behind = rebuildLoop(behind, LoopParts(behind), rewriter, wholes);
-    for (auto [value, slice] : llvm::zip(stacked, behind.sliceArguments().take_back(stacked.size())))
-      rewriter.replaceAllUsesWith(mapping.lookup(value), slice);
-    auto hand = [&](ValueRange from, ValueRange to, ArrayRef<bool> which) {
-      for (auto [i, moves] : llvm::enumerate(which))
-        if (moves)
-          rewriter.replaceAllUsesWith(from[i], to[i]);
-    };
-    hand(loop.getFinals(), behind.getFinals(), finals);
-    hand(loop.getStacks(), behind.getStacks(), stacks);
-    hand(loop.getSums(), behind.getSums(), sums);
-    pruneLoop(loop, rewriter);
-    pruneLoop(behind, rewriter);
+    cutLoop(loop, [&](Value v) { return follows(v); }, stacked.getArrayRef(), rewriter);
     return success();
   }
 
@@ -79,7 +57,8 @@ private:
     return value.getParentBlock() == loop.block() && !llvm::is_contained(loop.sliceArguments(), value);
   }
   bool isCarried(Value value) { return llvm::is_contained(loop.carriedArguments(), value); }
-  /// Whether a yielded value is one that moves. The seed itself may be summed up where it is, if it is a sum.
+  /// Whether a carried or yielded value is one that moves. The seed itself may be summed up where it is, if it is a
+  /// sum.
   bool follows(Value value) { return moved.contains(value) || (value == seed && !isOwn(seed)); }
 
   void findMoved() {
