@@ -489,7 +489,7 @@ void SyntaxErrors::sync(Parser *parser) {
   atn::ATNState *state = parser->getATN().states[parser->getState()];
   size_t type = state->getStateType(), rule = parser->getRuleContext()->getRuleIndex();
   bool list = rule == P::RuleFile || rule == P::RuleBody || rule == P::RuleTrain || rule == P::RuleDevice ||
-              rule == P::RuleCluster || rule == P::RuleClause || rule == P::RuleMappings;
+              rule == P::RuleLink || rule == P::RuleCluster || rule == P::RuleClause || rule == P::RuleMappings;
   if (!list || (type != atn::ATNState::STAR_LOOP_ENTRY && type != atn::ATNState::STAR_LOOP_BACK))
     return;
   TokenStream &tokens = *parser->getTokenStream();

@@ -4,7 +4,6 @@
 #include "tools/driver/start/RunPlace.h"
 
 #include "frontend/resolve/Machines.h"
-
 #include "runtime/launch/MachineMemory.h"
 #include "runtime/transport/shared/WaitPolicy.h"
 
