@@ -79,7 +79,7 @@ deviceClause
   | MEASURED measurement                                 # measuredClause
   ;
 setting: name quantity;                                  // a peak's precision or a constant's name, and its figure
-efficiency: name name? quantity;                         // of a kernel, or of a kernel in one precision
+efficiency: name quantity | name name quantity;                        // of a kernel, or of a kernel in one precision
 link: LINK name ASSIGN channel (LBRACE (linkPart SEMI?)* RBRACE)? SEMI?;
 linkPart
   : AT speed                                             # speedClause

@@ -421,6 +421,28 @@ void checkMachines(Program &program, Diagnostics &diagnostics) {
       Checker(program, *file, diagnostics).checkWhole(d);
 }
 
+double usableBytes(const Device &device) {
+  double part = 1, reserve = 0;
+  for (const Setting &setting : device.response) {
+    if (setting.name.text == "usable")
+      part = setting.value.value;
+    if (setting.name.text == "reserve")
+      reserve = setting.value.value;
+  }
+  return device.memory ? std::max(device.memory->value * part - reserve, 0.0) : 0;
+}
+
+const Device *catalogued(const Program &program, const Device &device) {
+  std::set<const Device *> seen;
+  for (const Device *at = &device; at && seen.insert(at).second;) {
+    const File &file = *program.file(at->name.range.file);
+    if (file.isLibrary || !at->base)
+      return file.isLibrary ? at : nullptr;
+    at = program.findDevice(file, *at->base);
+  }
+  return nullptr;
+}
+
 std::optional<int64_t> localRanks(const Path &maker, const std::vector<Argument> &arguments, SourceRange range,
                                   Diagnostics &diagnostics) {
   if (maker.text() != "local") {

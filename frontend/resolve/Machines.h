@@ -12,6 +12,11 @@ inline constexpr const char *kDeviceHere = "cpu_core", *kLinkHere = "shared_memo
 /// from others.
 void checkMachines(Program &program, Diagnostics &diagnostics);
 
+/// Of a device's memory, what tensors may take; 0: it is not said.
+double usableBytes(const Device &device);
+/// Where the catalogue has the device, or what it is made from, that one; else null.
+const Device *catalogued(const Program &program, const Device &device);
+
 /// The ranks that a cluster offers, one a device; nothing, with a report, where it does not say.
 std::optional<int64_t> clusterRanks(const Cluster &cluster, Diagnostics &diagnostics);
 /// The same for `local(ranks = 4)`.

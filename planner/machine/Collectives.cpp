@@ -20,6 +20,34 @@ double costOf(const Link &link, const char *name) {
   return it != link.costs.end() ? it->second : constantNamed(linkConstants(), name)->otherwise;
 }
 
+const char *nameOf(Kind kind) {
+  switch (kind) {
+  case Kind::AllReduce:
+    return "all_reduce";
+  case Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Kind::AllGather:
+    return "all_gather";
+  case Kind::AllToAll:
+    return "all_to_all";
+  case Kind::Broadcast:
+    return "broadcast";
+  case Kind::Send:
+    return "send";
+  }
+  return "";
+}
+
+/// What was measured of such a message within a node; past the largest one the time grows with the bytes.
+std::optional<double> measuredSeconds(const Link &link, const Message &message) {
+  const int64_t ranks = message.kind == Kind::Send ? 2 : message.group.ranks;
+  auto it = link.curves.find({nameOf(message.kind), ranks});
+  if (it == link.curves.end() || it->second.points.empty())
+    return std::nullopt;
+  const double last = it->second.points.back().first;
+  return it->second.at(message.bytes) * std::max(message.bytes / last, 1.0);
+}
+
 double hopOf(const Link &link) { return link.costs.count("hop") ? link.costs.at("hop") : link.latency; }
 
 /// What a ring sends by one rank, of one byte: 2 (n - 1)/n of an all-reduce.
@@ -282,13 +310,16 @@ double Machine::seconds(const Message &message) const {
   const Group &group = message.group;
   if (group.ranks < 2 || message.bytes <= 0)
     return 0;
+  const bool isNative = message.algorithm.empty() || message.algorithm == "native";
+  if (isNative && group.nodes < 2)
+    if (const auto seconds = measuredSeconds(link, message))
+      return *seconds;
   if (message.kind == Kind::Send) {
     const bool crosses = group.nodes > 1;
     const double rate = crosses ? rateBetween(group, 1) : link.bandwidth * costOf(link, "rate");
     return constant("send_calls") * hostSeconds() + (crosses ? latencyBetween(group) : hopOf(link)) +
            (rate > 0 ? message.bytes / rate : 0);
   }
-  const bool isNative = message.algorithm.empty() || message.algorithm == "native";
   return isNative && !link.protocols.empty() ? nativeSeconds(message) : textbookSeconds(message);
 }
 
