@@ -273,9 +273,23 @@ double Machine::textbookSeconds(const Message &message) const {
   return std::isinf(least) ? 0 : least;
 }
 
+const std::vector<Protocol> &Machine::protocolsOf(const Group &group) const {
+  return group.nodes > 1 && network && !network->protocols.empty() ? network->protocols : link.protocols;
+}
+
+// What no collective is faster than: that of the node, and that of the network.
+double Machine::floorSeconds(const Message &message) const {
+  const Group &group = message.group;
+  const double times = message.kind == Kind::AllReduce ? 1 : 0.5; // a sum has twice the rounds of a gather
+  auto of = [&](const Link &way, int64_t places) {
+    return places < 2 ? 0 : costOf(way, "floor") + costOf(way, "floor_rank") * double(places - 1) * times;
+  };
+  return of(link, group.perNode) + (network ? of(*network, group.nodes) : 0);
+}
+
 // Of a library that chooses protocol and channels itself: the fastest of its protocols, which send round a ring through
 // all lanes that the group's ranks have; an all-reduce between nodes may go through trees instead, whose rounds grow with
-// the logarithm. Never faster than the floor.
+// the logarithm.
 double Machine::nativeSeconds(const Message &message) const {
   const Group &group = message.group;
   const double n = double(group.ranks), inNode = double(std::max<int64_t>(group.perNode, 1));
@@ -287,14 +301,15 @@ double Machine::nativeSeconds(const Message &message) const {
   if (crosses)
     hops = latencyBetween(group) * (isSum ? std::min(2 * (n - 1), 4 * std::log2(n)) : n - 1);
   double least = std::numeric_limits<double>::infinity();
-  for (const Protocol &protocol : link.protocols) {
+  for (const Protocol &protocol : protocolsOf(group)) {
     if (protocol.limit > 0 && message.bytes / n > protocol.limit)
       continue;
     if (protocol.sumsInSwitch && (!isSum || crosses))
       continue;
-    const double inside = inNode / (inNode + protocol.few) * protocol.rate * link.bandwidth;
+    const double few = message.kind == Kind::Broadcast ? 0 : protocol.few; // a copy goes one way, however many ranks
+    const double inside = inNode / (inNode + few) * protocol.rate * link.bandwidth;
     const double moved = protocol.sumsInSwitch ? (n + 1) / n * message.bytes : bytes;
-    double sending = moved / inside;
+    double sending = inNode > 1 ? moved / inside : 0;
     if (crosses) {
       // Every node passes on what a ring passes on; of an all-to-all, what its ranks have for other nodes.
       const double out = message.kind == Kind::AllToAll ? message.bytes * (n - inNode) / n * inNode : moved;
@@ -302,8 +317,7 @@ double Machine::nativeSeconds(const Message &message) const {
     }
     least = std::min(least, protocol.start + protocol.rank * steps + hops + sending);
   }
-  const double floor = costOf(link, "floor") + costOf(link, "floor_rank") * steps;
-  return std::isinf(least) ? textbookSeconds(message) : std::max(floor + hops, least);
+  return std::isinf(least) ? textbookSeconds(message) : std::max(floorSeconds(message) + hops, least);
 }
 
 double Machine::seconds(const Message &message) const {
@@ -311,8 +325,9 @@ double Machine::seconds(const Message &message) const {
   if (group.ranks < 2 || message.bytes <= 0)
     return 0;
   const bool isNative = message.algorithm.empty() || message.algorithm == "native";
-  if (isNative && group.nodes < 2)
-    if (const auto seconds = measuredSeconds(link, message))
+  const bool isOfNodes = network && group.nodes == group.ranks; // one rank in each
+  if (isNative && (group.nodes < 2 || isOfNodes))
+    if (const auto seconds = measuredSeconds(isOfNodes ? *network : link, message))
       return *seconds;
   if (message.kind == Kind::Send) {
     const bool crosses = group.nodes > 1;
@@ -320,7 +335,8 @@ double Machine::seconds(const Message &message) const {
     return constant("send_calls") * hostSeconds() + (crosses ? latencyBetween(group) : hopOf(link)) +
            (rate > 0 ? message.bytes / rate : 0);
   }
-  return isNative && !link.protocols.empty() ? nativeSeconds(message) : textbookSeconds(message);
+  return isNative && !protocolsOf(group).empty() ? nativeSeconds(message)
+                                                 : std::max(floorSeconds(message), textbookSeconds(message));
 }
 
 } // namespace echelon::planner

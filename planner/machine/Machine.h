@@ -91,6 +91,8 @@ private:
   double attentionSeconds(const Work &work) const;
   double textbookSeconds(const Message &message) const;
   double nativeSeconds(const Message &message) const;
+  double floorSeconds(const Message &message) const;
+  const std::vector<Protocol> &protocolsOf(const Group &group) const;
   /// Bytes/s between two levels, where `senders` ranks of the group in each node send at once: all of them together.
   double rateBetween(const Group &group, int64_t senders) const;
   double latencyBetween(const Group &group) const;
