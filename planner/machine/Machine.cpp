@@ -210,7 +210,8 @@ double Machine::seconds(const Work &work) const {
     break;
   case Work::Kind::Loop:
   case Work::Kind::Kernel: {
-    const std::string kernel = work.kind == Work::Kind::Loop && work.kernel.empty() ? "loop" : family(work.kernel);
+    const bool isNest = work.kind == Work::Kind::Loop && work.kernel != "update"; // told of by the user's names
+    const std::string kernel = isNest ? "loop" : family(work.kernel);
     const double rate = device.peak(work.precision);
     seconds = std::max(memorySeconds(kernel, work.bytes), rate > 0 ? work.flops / rate : 0);
     break;
