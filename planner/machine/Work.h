@@ -16,6 +16,7 @@ struct Work {
   Precision precision = Precision::Fp32; ///< of the arithmetic
   double flops = 0;                      ///< additions and multiplications that it cannot do without
   double bytes = 0;                      ///< that it must read and write
+  double added = 0;                      ///< bytes of what a product adds its result to, as gradients of micro batches
   int64_t m = 0, n = 0, k = 0, batch = 1; ///< of a product: (m, k) by (k, n), `batch` of them
 };
 
