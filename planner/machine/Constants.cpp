@@ -84,6 +84,7 @@ const std::vector<Kernel> &kernels() {
       {"fill", 0, true},
       {"copy_strided", 0, true},
       {"update", 0, true},
+      {"accumulate", 0, true},
   };
   return list;
 }
