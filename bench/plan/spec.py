@@ -16,24 +16,34 @@ def head_alone(run):
     return run.pp > 1 and run.partition[-1][0] == 0
 
 
-def written_attention(run, drop):
-    """Attention whose scores are in memory: two products and what lies between them."""
-    kept = "dropout(p, 0.1)" if drop else "p * 1.0001"
-    return f"""
-    h = {norm(run)}
-    param wq[embed, head, key] ~ normal(0.02)
-    param wk[embed, head, key] ~ normal(0.02)
-    param wv[embed, head, key] ~ normal(0.02)
-    param wo[head, key, embed] ~ normal(0.02)
-    {'param bq[head, key] ~ zeros; param bk[head, key] ~ zeros; param bv[head, key] ~ zeros; param bo[embed] ~ zeros' if drop else ''}
-    q = dot(h, wq, over = embed) {'+ bq' if drop else ''}
-    k = dot(h, wk, over = embed) {'+ bk' if drop else ''}
-    v = dot(h, wv, over = embed) {'+ bv' if drop else ''}
-    s = dot({'q' if drop else 'nn.rotate(q, seq, key)'}, {'k' if drop else 'nn.rotate(k, seq, key)'}[seq -> past], over = key) / sqrt(size(key))
-    p = softmax(s, over = past, where = index(past) <= index(seq))
-    a = dot({kept}, v[seq -> past], over = past)
-    y = dot(a, wo, over = (head, key)) {'+ bo' if drop else ''}
-"""
+def written_attention(run):
+    """Attention whose scores are in memory: Megatron's, with biases and dropout, or a Llama's."""
+    gpt = not llama(run)
+    names = ("q", "k", "v")
+    lines = [f"h = {norm(run)} as attn_norm"]
+    lines += [f"param w{n}[embed, head, key] ~ normal(0.02)" for n in names]
+    lines += ["param wo[head, key, embed] ~ normal(0.02)"]
+    if gpt:
+        lines += [f"param b{n}[head, key] ~ zeros" for n in names] + ["param bo[embed] ~ zeros"]
+    lines += [f"{n} = dot(h, w{n}, over = embed){f' + b{n}' if gpt else ''}" for n in names]
+    if not gpt:
+        lines += ["q = nn.rotate(q, seq, key)", "k = nn.rotate(k, seq, key)"]
+    lines += ["s = dot(q, k[seq -> past], over = key) / sqrt(size(key))",
+              "p = softmax(s, over = past, where = index(past) <= index(seq))",
+              # without dropout, what is written here would be taken for the fused kernel; this keeps it written
+              f"a = dot({'dropout(p, 0.1)' if gpt else 'p * min(p + 1, 1)'}, v[seq -> past], over = past)",
+              f"y = dot(a, wo, over = (head, key)){' + bo' if gpt else ''}"]
+    return lines
+
+
+def gpt_mlp(run):
+    """Its values have names, so that `recompute keep` may say them."""
+    bias = run.framework != "composer"
+    lines = [f"m = {norm(run)} as mlp_norm", "param w1[embed, ff] ~ normal(0.02)", "param w2[ff, embed] ~ normal(0.02)"]
+    if bias:
+        lines += ["param b1[ff] ~ zeros", "param b2[embed] ~ zeros"]
+    return lines + [f"u = dot(m, w1, over = embed){' + b1' if bias else ''}", "g = gelu(u)",
+                    f"z = dot(g, w2, over = ff){' + b2' if bias else ''}"]
 
 
 def norm(run):
@@ -45,27 +55,20 @@ def llama(run):
 
 
 def layer(run):
+    attention = ("x = x + nn.attention(" + norm(run) + " as attn_norm, embed, head, key, seq, past, causal = true,"
+                 f" bias = false, rope = {'true' if llama(run) else 'false'}) as attn")
+    swiglu = f"x = x + nn.swiglu({norm(run)} as mlp_norm, embed, ff) as mlp"
     if run.framework in ("megatron", "vtrain"):
-        return written_attention(run, drop=True) + f"""
-    x = x + dropout(y, 0.1)
-    x = x + dropout(nn.mlp({norm(run)} as mlp_norm, embed, ff) as mlp, 0.1)"""
+        return written_attention(run) + ["x = x + dropout(y, 0.1)"] + gpt_mlp(run) + ["x = x + dropout(z, 0.1)"]
     if run.framework == "composer":
-        return f"""
-    x = x + nn.attention({norm(run)} as attn_norm, embed, head, key, seq, past, causal = true, bias = false) as attn
-    param w1[embed, ff] ~ normal(0.02)
-    param w2[ff, embed] ~ normal(0.02)
-    x = x + dot(gelu(dot({norm(run)} as mlp_norm, w1, over = embed)), w2, over = ff)"""
+        return [attention] + gpt_mlp(run) + ["x = x + z"]
     if run.kernel in ("torch", "fused"):
-        return written_attention(run, drop=False) + f"""
-    x = x + y
-    x = x + nn.swiglu({norm(run)} as mlp_norm, embed, ff) as mlp"""
-    return f"""
-    x = x + nn.attention({norm(run)} as attn_norm, embed, head, key, seq, past, causal = true, bias = false, rope = true) as attn
-    x = x + nn.swiglu({norm(run)} as mlp_norm, embed, ff) as mlp"""
+        return written_attention(run) + ["x = x + y", swiglu]
+    return [attention, swiglu]
 
 
 def model(run):
-    alone = head_alone(run)
+    alone, body = head_alone(run), "\n".join("    " + line for line in layer(run))
     return f"""model Model() {{
   axis batch
   axis seq = {run.seq}
@@ -82,7 +85,8 @@ def model(run):
   {'' if run.tied else 'param lm_head[vocab, embed] ~ normal(0.02)'}
   x = wte[vocab = tokens]{' + wpe' if run.framework in ('megatron', 'vtrain') else ''}
   {'x = dropout(x, 0.1)' if run.framework in ('megatron', 'vtrain') else ''}
-  repeat layer = {run.layers} {{{layer(run)}
+  repeat layer = {run.layers} {{
+{body}
   }}
   {'repeat last = 1 { x = ' + norm(run) + ' as final_norm }' if alone else 'x = ' + norm(run) + ' as final_norm'}
   logits = dot(x, {'wte' if run.tied else 'lm_head'}, over = embed)
@@ -121,7 +125,7 @@ def layout(run):
 
 def recompute(run):
     if run.recompute == "selective":
-        return "recompute keep (q, k, v, a, h, y, x, mlp)"
+        return "recompute keep (h, q, k, v, a, m, u, g)"
     return f"recompute {run.recompute}" if run.recompute != "none" else ""
 
 
@@ -142,7 +146,7 @@ def cluster(run, machines):
 def text(run, machines=None):
     """The whole spec."""
     micro = f" in micro batches of {run.micro}" if run.micros > 1 else ""
-    precision = "compute bf16, params bf16, reduce " + ("bf16" if run.half_gradients else "fp32")
+    precision = f"compute bf16, params {'fp32' if run.zero == 3 else 'bf16'}, reduce bf16"
     lines = [
         "import nn", f'import "{machines}"' if machines else "import devices",
         model(run), cluster(run, machines),
