@@ -5,6 +5,8 @@ from math import ceil
 # 32 x 100 (EFA).
 LINKS = {"a100": ("nvlink3", "8 x 200 Gb/s, 5 us"), "h100": ("nvlink4", "8 x 400 Gb/s, 5 us")}
 
+BANDWIDTH = {"a100_80gb": 2039, "a100_40gb": 1555, "h100_80gb": 3350}  # as std/devices.ech has it
+
 
 def padded_vocab(run):
     """Megatron pads so that each of tp ranks has a multiple of 128, and leaves the whole as it is."""
@@ -68,18 +70,20 @@ def layer(run):
 
 
 def model(run):
+    gathers = run.framework == "aleph" and run.tp > 1  # its logits are whole before the loss
     alone, body = head_alone(run), "\n".join("    " + line for line in layer(run))
     return f"""model Model() {{
   axis batch
   axis seq = {run.seq}
   axis past like seq
   axis vocab = {padded_vocab(run)}
+  {'axis word like vocab' if gathers else ''}
   axis embed = {run.hidden}
   axis head = {run.heads}
   axis key = {run.hidden // run.heads}
   axis ff = {run.ff}
   input tokens[batch, seq] : int below vocab
-  input labels[batch, seq] : int below vocab
+  input labels[batch, seq] : int below {'word' if gathers else 'vocab'}
   param wte[vocab, embed] ~ normal(0.02)
   {'param wpe[seq, embed] ~ normal(0.01)' if run.framework in ('megatron', 'vtrain') else ''}
   {'' if run.tied else 'param lm_head[vocab, embed] ~ normal(0.02)'}
@@ -90,7 +94,7 @@ def model(run):
   }}
   {'repeat last = 1 { x = ' + norm(run) + ' as final_norm }' if alone else 'x = ' + norm(run) + ' as final_norm'}
   logits = dot(x, {'wte' if run.tied else 'lm_head'}, over = embed)
-  loss mean(cross_entropy(logits, labels, over = vocab))
+  {'loss mean(cross_entropy(logits[vocab -> word], labels, over = word))' if gathers else 'loss mean(cross_entropy(logits, labels, over = vocab))'}
 }}
 """
 
@@ -129,27 +133,31 @@ def recompute(run):
     return f"recompute {run.recompute}" if run.recompute != "none" else ""
 
 
-def cluster(run, machines):
-    """Its devices, by the names that `machines` (a spec file) gives them; without one, those of the catalogue."""
+def cluster(run, machines, any_memory=False):
+    """Its devices, by the names that `machines` (a spec file) gives them; without one, those of the catalogue. With any
+    memory, of more than any run takes."""
     generation = run.device.split("_")[0]
     link, network = LINKS[generation]
     device = run.device
     if machines:
         device = f"{run.device}_{run.framework}" + (f"_{run.kernel}" if run.framework == "aleph" else "")
         link, network = f"{link}_{run.framework}", f"net_{run.framework}"
+    roomy = ""
+    if any_memory:
+        roomy, device = f"device roomy = {device} {{ memory 100 TB at {BANDWIDTH[run.device]} GB/s }}\n", "roomy"
     a_node = min(run.a_node, run.gpus)
     nodes = ceil(run.gpus / a_node)
-    return (f"cluster rows {{ nodes {nodes} of {a_node} x {device}; link {link}" +
+    return roomy + (f"cluster rows {{ nodes {nodes} of {a_node} x {device}; link {link}" +
             (f"; network {network}" if nodes > 1 else "") + " }\n")
 
 
-def text(run, machines=None):
+def text(run, machines=None, any_memory=False):
     """The whole spec."""
     micro = f" in micro batches of {run.micro}" if run.micros > 1 else ""
     precision = f"compute bf16, params {'fp32' if run.zero == 3 else 'bf16'}, reduce bf16"
     lines = [
         "import nn", f'import "{machines}"' if machines else "import devices",
-        model(run), cluster(run, machines),
+        model(run), cluster(run, machines, any_memory),
         "train row {", "  model Model()", "  on rows", "  data synthetic(tokens) -> tokens, labels",
         f"  batch {run.batch}{micro}", "  steps 100",
         "  optimize adamw(lr = 1e-4, decay = 0.1, clip = 1.0)", f"  precision {precision}",
