@@ -154,7 +154,8 @@ def cluster(run, machines, any_memory=False):
 def text(run, machines=None, any_memory=False):
     """The whole spec."""
     micro = f" in micro batches of {run.micro}" if run.micros > 1 else ""
-    precision = f"compute bf16, params {'fp32' if run.zero == 3 else 'bf16'}, reduce bf16"
+    precision = ("compute bf16" + (", params bf16" if run.zero < 3 else "") +
+                 (", reduce bf16" if run.zero == 3 and run.half_gradients else ""))
     lines = [
         "import nn", f'import "{machines}"' if machines else "import devices",
         model(run), cluster(run, machines, any_memory),
