@@ -5,6 +5,9 @@
 
 namespace echelon::frontend {
 
+/// What std/devices.ech has for `local(ranks = n)`: a core of a processor, and the memory that ranks share.
+inline constexpr const char *kDeviceHere = "cpu_core", *kLinkHere = "shared_memory";
+
 /// Checks every device, link and cluster of the spec and of what it imports by path.
 void checkMachines(const Program &program, Diagnostics &diagnostics);
 

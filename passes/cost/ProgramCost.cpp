@@ -221,6 +221,20 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   return cost;
 }
 
+std::string echelon::inTime(double seconds) {
+  const char *unit = " s";
+  if (seconds < 1)
+    for (const char *smaller : {" ms", " us", " ns"}) {
+      seconds *= 1000;
+      unit = smaller;
+      if (seconds >= 1)
+        break;
+    }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.3g", seconds) << unit;
+  return text;
+}
+
 /// `where`: of which ranks the sum is, if they send unequally much.
 static void print(const std::vector<MessageCost> &messages, const char *where, llvm::raw_ostream &os) {
   if (messages.empty())

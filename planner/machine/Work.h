@@ -25,6 +25,7 @@ struct Group {
   int64_t nodes = 1;   ///< that it spans
   int64_t perNode = 1; ///< ranks of it in one node
   int64_t beside = 1;  ///< groups like it that send through one node's network at the same time
+  int64_t apart = 1;   ///< nodes from one that it spans to the next
 };
 
 /// One message, as one rank sees it.

@@ -3,6 +3,8 @@
 // part of a processor. Of machines that --hosts names no more is known than how many they are.
 #include "tools/driver/start/RunPlace.h"
 
+#include "frontend/resolve/Machines.h"
+
 #include "runtime/launch/MachineMemory.h"
 #include "runtime/transport/shared/WaitPolicy.h"
 
@@ -43,7 +45,7 @@ int64_t machinesIn(const std::string &file) {
 /// Of a device that is no part of a processor, wherever it is; empty: it may be one.
 std::string whyNoCore(const Device &device, bool isCatalogued) {
   const std::string name = "a program trains on the cores of processors, and " + device.name.text;
-  if (isCatalogued)
+  if (isCatalogued && device.name.text != kDeviceHere)
     return name + " is a GPU";
   for (const Device::Peak &peak : device.peaks)
     if (peak.precision.text == "tf32" || peak.precision.text == "fp8")
