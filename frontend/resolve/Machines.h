@@ -8,8 +8,14 @@ namespace echelon::frontend {
 /// What std/devices.ech has for `local(ranks = n)`: a core of a processor, and the memory that ranks share.
 inline constexpr const char *kDeviceHere = "cpu_core", *kLinkHere = "shared_memory";
 
-/// Checks every device, link and cluster of the spec and of what it imports by path.
-void checkMachines(const Program &program, Diagnostics &diagnostics);
+/// Checks every device, link and cluster of the spec and of what it imports, and fills in what devices and links take
+/// from others.
+void checkMachines(Program &program, Diagnostics &diagnostics);
+
+/// Of a device's memory, what tensors may take; 0: it is not said.
+double usableBytes(const Device &device);
+/// Where the catalogue has the device, or what it is made from, that one; else null.
+const Device *catalogued(const Program &program, const Device &device);
 
 /// The ranks that a cluster offers, one a device; nothing, with a report, where it does not say.
 std::optional<int64_t> clusterRanks(const Cluster &cluster, Diagnostics &diagnostics);

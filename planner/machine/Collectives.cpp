@@ -20,6 +20,34 @@ double costOf(const Link &link, const char *name) {
   return it != link.costs.end() ? it->second : constantNamed(linkConstants(), name)->otherwise;
 }
 
+const char *nameOf(Kind kind) {
+  switch (kind) {
+  case Kind::AllReduce:
+    return "all_reduce";
+  case Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Kind::AllGather:
+    return "all_gather";
+  case Kind::AllToAll:
+    return "all_to_all";
+  case Kind::Broadcast:
+    return "broadcast";
+  case Kind::Send:
+    return "send";
+  }
+  return "";
+}
+
+/// What was measured of such a message within a node; past the largest one the time grows with the bytes.
+std::optional<double> measuredSeconds(const Link &link, const Message &message) {
+  const int64_t ranks = message.kind == Kind::Send ? 2 : message.group.ranks;
+  auto it = link.curves.find({nameOf(message.kind), ranks});
+  if (it == link.curves.end() || it->second.points.empty())
+    return std::nullopt;
+  const double last = it->second.points.back().first;
+  return it->second.at(message.bytes) * std::max(message.bytes / last, 1.0);
+}
+
 double hopOf(const Link &link) { return link.costs.count("hop") ? link.costs.at("hop") : link.latency; }
 
 /// What a ring sends by one rank, of one byte: 2 (n - 1)/n of an all-reduce.
@@ -245,9 +273,23 @@ double Machine::textbookSeconds(const Message &message) const {
   return std::isinf(least) ? 0 : least;
 }
 
+const std::vector<Protocol> &Machine::protocolsOf(const Group &group) const {
+  return group.nodes > 1 && network && !network->protocols.empty() ? network->protocols : link.protocols;
+}
+
+// What no collective is faster than: that of the node, and that of the network.
+double Machine::floorSeconds(const Message &message) const {
+  const Group &group = message.group;
+  const double times = message.kind == Kind::AllReduce ? 1 : 0.5; // a sum has twice the rounds of a gather
+  auto of = [&](const Link &way, int64_t places) {
+    return places < 2 ? 0 : costOf(way, "floor") + costOf(way, "floor_rank") * double(places - 1) * times;
+  };
+  return of(link, group.perNode) + (network ? of(*network, group.nodes) : 0);
+}
+
 // Of a library that chooses protocol and channels itself: the fastest of its protocols, which send round a ring through
 // all lanes that the group's ranks have; an all-reduce between nodes may go through trees instead, whose rounds grow with
-// the logarithm. Never faster than the floor.
+// the logarithm.
 double Machine::nativeSeconds(const Message &message) const {
   const Group &group = message.group;
   const double n = double(group.ranks), inNode = double(std::max<int64_t>(group.perNode, 1));
@@ -259,14 +301,15 @@ double Machine::nativeSeconds(const Message &message) const {
   if (crosses)
     hops = latencyBetween(group) * (isSum ? std::min(2 * (n - 1), 4 * std::log2(n)) : n - 1);
   double least = std::numeric_limits<double>::infinity();
-  for (const Protocol &protocol : link.protocols) {
+  for (const Protocol &protocol : protocolsOf(group)) {
     if (protocol.limit > 0 && message.bytes / n > protocol.limit)
       continue;
     if (protocol.sumsInSwitch && (!isSum || crosses))
       continue;
-    const double inside = inNode / (inNode + protocol.few) * protocol.rate * link.bandwidth;
+    const double few = message.kind == Kind::Broadcast ? 0 : protocol.few; // a copy goes one way, however many ranks
+    const double inside = inNode / (inNode + few) * protocol.rate * link.bandwidth;
     const double moved = protocol.sumsInSwitch ? (n + 1) / n * message.bytes : bytes;
-    double sending = moved / inside;
+    double sending = inNode > 1 ? moved / inside : 0;
     if (crosses) {
       // Every node passes on what a ring passes on; of an all-to-all, what its ranks have for other nodes.
       const double out = message.kind == Kind::AllToAll ? message.bytes * (n - inNode) / n * inNode : moved;
@@ -274,22 +317,26 @@ double Machine::nativeSeconds(const Message &message) const {
     }
     least = std::min(least, protocol.start + protocol.rank * steps + hops + sending);
   }
-  const double floor = costOf(link, "floor") + costOf(link, "floor_rank") * steps;
-  return std::isinf(least) ? textbookSeconds(message) : std::max(floor + hops, least);
+  return std::isinf(least) ? textbookSeconds(message) : std::max(floorSeconds(message) + hops, least);
 }
 
 double Machine::seconds(const Message &message) const {
   const Group &group = message.group;
   if (group.ranks < 2 || message.bytes <= 0)
     return 0;
+  const bool isNative = message.algorithm.empty() || message.algorithm == "native";
+  const bool isOfNodes = network && group.nodes == group.ranks; // one rank in each
+  if (isNative && (group.nodes < 2 || isOfNodes))
+    if (const auto seconds = measuredSeconds(isOfNodes ? *network : link, message))
+      return *seconds;
   if (message.kind == Kind::Send) {
     const bool crosses = group.nodes > 1;
     const double rate = crosses ? rateBetween(group, 1) : link.bandwidth * costOf(link, "rate");
     return constant("send_calls") * hostSeconds() + (crosses ? latencyBetween(group) : hopOf(link)) +
            (rate > 0 ? message.bytes / rate : 0);
   }
-  const bool isNative = message.algorithm.empty() || message.algorithm == "native";
-  return isNative && !link.protocols.empty() ? nativeSeconds(message) : textbookSeconds(message);
+  return isNative && !protocolsOf(group).empty() ? nativeSeconds(message)
+                                                 : std::max(floorSeconds(message), textbookSeconds(message));
 }
 
 } // namespace echelon::planner

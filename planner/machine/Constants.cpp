@@ -1,43 +1,57 @@
 #include "planner/machine/Constants.h"
 
+#include <limits>
+
 namespace echelon::planner {
+
+namespace {
+constexpr double kAny = std::numeric_limits<double>::infinity();
+}
 
 const std::vector<Constant> &deviceConstants() {
   static const std::vector<Constant> list = {
-      {"host", Unit::Seconds, 4e-6, 0, "the host's time for one call"},
-      {"launch", Unit::Seconds, 0, 0, "what a kernel takes at least"},
-      {"k_half", Unit::Number, 0, 0, "inner length that the start and end of a product cost"},
-      {"units", Unit::Number, 0, 0, "multiprocessors, each with a tile of a product"},
-      {"alignment", Unit::Number, 1, 1, "what the sizes of a product are multiples of"},
-      {"misaligned", Unit::Number, 1, 1, "how many times as long a product takes where they are not"},
-      {"late", Unit::Number, 0, 0, "host's calls that a message waits for late ranks, for each doubling of ranks"},
-      {"send_calls", Unit::Number, 0, 0, "host's calls for one message from stage to stage"},
-      {"usable", Unit::Part, 1, 0, "part of the memory that programs get"},
-      {"reserve", Unit::Bytes, 0, 0, "memory that no tensor accounts for"},
+      {"host", Unit::Seconds, 4e-6, 0, kAny, "the host's time for one call"},
+      {"launch", Unit::Seconds, 0, 0, kAny, "what a kernel takes at least"},
+      {"k_half", Unit::Number, 0, 0, kAny, "inner length that the start and end of a product cost"},
+      {"units", Unit::Number, 0, 0, kAny, "multiprocessors, each with a tile of a product"},
+      {"alignment", Unit::Number, 1, 1, kAny, "what the sizes of a product are multiples of"},
+      {"misaligned", Unit::Number, 1, 1, kAny, "how many times as long a product takes where they are not"},
+      {"late", Unit::Number, 0, 0, kAny, "host's calls that a message waits for late ranks, for each doubling of ranks"},
+      {"send_calls", Unit::Number, 0, 0, kAny, "host's calls for one message from stage to stage"},
+      {"usable", Unit::Part, 1, 0, 1, "part of the memory that programs get"},
+      {"reserve", Unit::Bytes, 0, 0, kAny, "memory that no tensor accounts for"},
   };
   return list;
 }
 
 const std::vector<Constant> &linkConstants() {
   static const std::vector<Constant> list = {
-      {"rate", Unit::Part, 1, 0, "part of the rate that messages reach"},
-      {"hop", Unit::Seconds, 0, 0, "the time of a round, where it is not the latency"},
-      {"floor", Unit::Seconds, 0, 0, "what any collective takes at least"},
-      {"floor_rank", Unit::Seconds, 0, 0, "the same, more for each rank after the first"},
-      {"overlap", Unit::Part, 1, 0, "part of a started message that runs beside compute"},
+      {"rate", Unit::Part, 1, 0, 1, "part of the rate that messages reach"},
+      {"hop", Unit::Seconds, 0, 0, kAny, "the time of a round, where it is not the latency"},
+      {"floor", Unit::Seconds, 0, 0, kAny, "what any collective takes at least"},
+      {"floor_rank", Unit::Seconds, 0, 0, kAny, "the same, more for each rank after the first"},
+      {"overlap", Unit::Part, 1, 0, 1, "part of a started message that runs beside compute"},
   };
   return list;
 }
 
 const std::vector<Constant> &protocolConstants() {
   static const std::vector<Constant> list = {
-      {"start", Unit::Seconds, 0, 0, "what it takes to begin"},
-      {"rank", Unit::Seconds, 0, 0, "the same, more for each rank after the first"},
-      {"rate", Unit::Part, 1, 0, "part of the link's rate"},
-      {"few", Unit::Number, 0, 0, "x in n / (n + x): what n ranks lose of the rate"},
-      {"network", Unit::Part, 1, 0, "part of the network's rate that it reaches"},
-      {"limit", Unit::Bytes, 0, 0, "most bytes a rank"},
-      {"in_switch", Unit::Number, 0, 0, "1: sums are made in the switch"},
+      {"start", Unit::Seconds, 0, 0, kAny, "what it takes to begin"},
+      {"rank", Unit::Seconds, 0, 0, kAny, "the same, more for each rank after the first"},
+      {"rate", Unit::Part, 1, 0, 1, "part of the link's rate"},
+      {"few", Unit::Number, 0, 0, kAny, "x in n / (n + x): what n ranks lose of the rate"},
+      {"network", Unit::Part, 1, 0, 1, "part of the network's rate that it reaches"},
+      {"limit", Unit::Bytes, 0, 0, kAny, "most bytes a rank"},
+      {"in_switch", Unit::Number, 0, 0, 1, "1: sums are made in the switch"},
+  };
+  return list;
+}
+
+const std::vector<Constant> &measurementConstants() {
+  static const std::vector<Constant> list = {
+      {"load", Unit::Number, 0, 0, kAny, "processes that wanted to run meanwhile"},
+      {"spread", Unit::Part, 0, 0, 1, "how far repeated measurements lie apart"},
   };
   return list;
 }

@@ -12,13 +12,14 @@ struct Constant {
   const char *name;
   Unit unit;
   double otherwise; ///< where nothing is said
-  double least;     ///< of what may be said
+  double least, most; ///< of what may be said
   const char *what;
 };
 
 const std::vector<Constant> &deviceConstants();
 const std::vector<Constant> &linkConstants();
 const std::vector<Constant> &protocolConstants();
+const std::vector<Constant> &measurementConstants();
 /// Null: there is none.
 const Constant *constantNamed(const std::vector<Constant> &list, const std::string &name);
 

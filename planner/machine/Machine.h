@@ -50,6 +50,7 @@ struct Link {
   double latency = 0;   ///< seconds
   int64_t lanes = 1;    ///< a rank sends through one of them at a time
   std::map<std::string, double> costs; ///< by name, in SI units or parts of the bandwidth: Constants.h
+  std::map<std::pair<std::string, int64_t>, Curve> curves; ///< of what was measured, by collective and ranks: seconds
   std::vector<Protocol> protocols;     ///< none: messages take the textbooks' rounds
 };
 
@@ -70,6 +71,9 @@ struct Machine {
   double storage = 0;       ///< bytes/s; 0: not said
   double mtbf = 0;          ///< seconds a node; 0: not said
   double price = 0;         ///< dollars an hour and node; 0: not said
+  std::vector<std::string> measured; ///< "2026-11-29 on NAME": when and on what its curves were measured
+  double spread = 0;                 ///< how far measurements lay apart, as a part of them
+  bool isTypical = false;            ///< its figures are of no machine in particular: nobody described this one
 
   int64_t ranks() const { return nodes * perNode; }
   double seconds(const Work &work) const;       ///< on the device, without the host's call
@@ -79,8 +83,6 @@ struct Machine {
   double overlap(const Group &group) const;     ///< part of a started message that runs beside compute: 0 to 1
   double usableBytes() const;                   ///< of a device's memory, for tensors; 0: not said
 
-  bool isTypical = false; ///< its figures are of no machine in particular: nobody measured or described this one
-
 private:
   double constant(const char *name) const;
   double efficiencyOf(const std::string &kernel, const char *otherwise, Precision precision) const;
@@ -89,6 +91,8 @@ private:
   double attentionSeconds(const Work &work) const;
   double textbookSeconds(const Message &message) const;
   double nativeSeconds(const Message &message) const;
+  double floorSeconds(const Message &message) const;
+  const std::vector<Protocol> &protocolsOf(const Group &group) const;
   /// Bytes/s between two levels, where `senders` ranks of the group in each node send at once: all of them together.
   double rateBetween(const Group &group, int64_t senders) const;
   double latencyBetween(const Group &group) const;
