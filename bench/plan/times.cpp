@@ -4,9 +4,11 @@
 //   bench_plan_times ask LIST        each line of LIST "FILE MACHINE NODES RANKS_OF_A_NODE"; then from standard input
 //                                    "set MACHINE KEY FIGURE" (SI units), "clear MACHINE", and "go", which prints a line
 //                                    of seconds, one of each line of LIST
-#include "passes/cost/StepTime.h"
+#include "frontend/resolve/MachineOf.h"
+#include "passes/cost/StepProgram.h"
 #include "planner/timeline/Timeline.h"
 #include "tools/driver/compile/Compilation.h"
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -84,7 +86,7 @@ void write(std::ostream &out, const Step &step) {
   out << step.messages.size() << "\n";
   for (const Message &m : step.messages)
     out << int(m.kind) << " " << m.bytes << " " << m.group.ranks << " " << m.group.nodes << " " << m.group.perNode << " "
-        << m.group.beside << " " << m.group.apart << " " << word(m.algorithm) << "\n";
+        << m.group.beside << " " << m.group.apart << " " << m.isOfUpdate << " " << word(m.algorithm) << "\n";
   out << step.stages.size() << "\n";
   for (const Actions &stage : step.stages)
     write(out, stage);
@@ -111,7 +113,7 @@ Step readStep(std::istream &in) {
   step.messages.resize(count);
   for (Message &m : step.messages) {
     in >> number >> m.bytes >> m.group.ranks >> m.group.nodes >> m.group.perNode >> m.group.beside >> m.group.apart >>
-        m.algorithm;
+        m.isOfUpdate >> m.algorithm;
     m.kind = Message::Kind(number);
     m.algorithm = m.algorithm == "-" ? "" : m.algorithm;
   }
@@ -140,7 +142,8 @@ int writeSteps() {
       continue;
     }
     std::ofstream out(file);
-    write(out, stepOf(compilation));
+    const int64_t perNode = frontend::machineOf(*compilation.program, compilation.settings).perNode;
+    write(out, stepOf(*compilation.module, {perNode, false}));
   }
   return good ? 0 : 1;
 }
@@ -233,7 +236,7 @@ int ask(const char *list) {
         planner::Machine machine = machines[row.machine];
         machine.nodes = row.nodes;
         machine.perNode = row.perNode;
-        std::cout << timeOf(*row.step, machine, Issue()).seconds << " ";
+        std::cout << timeOf(*row.step, machine, Issue{true, 1}).seconds << " ";
       }
       std::cout << std::endl;
     } else {

@@ -56,8 +56,8 @@ bool isSame(const planner::Work &a, const planner::Work &b) {
 }
 bool isSame(const planner::Message &a, const planner::Message &b) {
   const planner::Group &x = a.group, &y = b.group;
-  return std::tie(a.kind, a.bytes, a.algorithm, x.ranks, x.nodes, x.perNode, x.beside, x.apart) ==
-         std::tie(b.kind, b.bytes, b.algorithm, y.ranks, y.nodes, y.perNode, y.beside, y.apart);
+  return std::tie(a.kind, a.bytes, a.algorithm, a.isOfUpdate, x.ranks, x.nodes, x.perNode, x.beside, x.apart) ==
+         std::tie(b.kind, b.bytes, b.algorithm, b.isOfUpdate, y.ranks, y.nodes, y.perNode, y.beside, y.apart);
 }
 template <typename T> size_t placeOf(std::vector<T> &list, const T &wanted) {
   auto known = llvm::find_if(list, [&](const T &each) { return isSame(each, wanted); });
@@ -256,17 +256,19 @@ private:
   }
 
   Action messageAction(planner::Message::Kind kind, int64_t bytes, planner::Group group, StringRef algorithm,
-                       StringRef axis) {
+                       StringRef axis, bool isUpdate = false) {
     Action action;
     action.kind = Action::Kind::Message;
-    action.what = placeOf(step.messages, planner::Message{kind, double(bytes), group, algorithmOf(algorithm)});
+    action.what =
+        placeOf(step.messages, planner::Message{kind, double(bytes), group, algorithmOf(algorithm), isUpdate});
     action.term = term("messages over " + axis.str());
     return action;
   }
   void add(rt::CollectiveOp op, Actions &to) {
     const std::vector<int64_t> axes(op.getMesh().begin(), op.getMesh().end());
     Action action = messageAction(messageKind(op.getKind()), op.messageBytes(),
-                                  planner::groupOf(sizes, axes, place.perNode), op.getAlgorithm(), op.getAxis());
+                                  planner::groupOf(sizes, axes, place.perNode), op.getAlgorithm(), op.getAxis(),
+                                  isOfUpdate(op));
     if (op.isStarted())
       action.ticket = ticket(op.toWaitFor());
     action.joins = llvm::is_contained(axes, over);
@@ -349,6 +351,7 @@ planner::Message echelon::messageOf(const MessageCost &cost, dist::MeshAttr mesh
     if (llvm::is_contained(names, mesh.nameOf(m)))
       axes.push_back(m);
   planner::Message message;
+  message.isOfUpdate = cost.phase == "update";
   message.kind = messageKind(cost.op);
   message.bytes = double(cost.bytes);
   message.algorithm = cost.op == "send" ? "" : algorithmOf(cost.algorithm);

@@ -246,6 +246,10 @@ double Machine::latencyBetween(const Group &group) const {
   return latency;
 }
 
+double Machine::besideStages(const Group &group) const {
+  return network && group.ranks > 1 ? costOf(*network, "beside_stages") * double(group.ranks) : 0;
+}
+
 double Machine::overlap(const Group &group) const {
   return costOf(group.nodes > 1 && network ? *network : link, "overlap");
 }
@@ -320,7 +324,21 @@ double Machine::nativeSeconds(const Message &message) const {
   return std::isinf(least) ? textbookSeconds(message) : std::max(floorSeconds(message) + hops, least);
 }
 
-double Machine::seconds(const Message &message) const {
+namespace {
+/// How many bytes a library sends of a sum for each byte that the program has it send: it may sum in two bytes what the
+/// program sums in four, or give to all ranks what the program scatters.
+double timesOfSum(const Link &link, const Message &message) {
+  if (message.kind != Kind::AllReduce && message.kind != Kind::ReduceScatter)
+    return 1;
+  if (!message.isOfUpdate)
+    return costOf(link, "sum");
+  return costOf(link, message.kind == Kind::AllReduce ? "gradient_sum" : "gradient_scatter");
+}
+} // namespace
+
+double Machine::seconds(const Message &asProgrammed) const {
+  Message message = asProgrammed;
+  message.bytes *= timesOfSum(link, message);
   const Group &group = message.group;
   if (group.ranks < 2 || message.bytes <= 0)
     return 0;

@@ -31,6 +31,11 @@ const std::vector<Constant> &linkConstants() {
       {"floor", Unit::Seconds, 0, 0, kAny, "what any collective takes at least"},
       {"floor_rank", Unit::Seconds, 0, 0, kAny, "the same, more for each rank after the first"},
       {"overlap", Unit::Part, 1, 0, 1, "part of a started message that runs beside compute"},
+      {"sum", Unit::Number, 1, 0, kAny, "bytes of sums of values, by those of the program"},
+      {"gradient_sum", Unit::Number, 1, 0, kAny, "bytes of sums of gradients, by those of the program"},
+      {"gradient_scatter", Unit::Number, 1, 0, kAny, "the same, where the program scatters sums of gradients"},
+      {"beside_stages", Unit::Seconds, 0, 0, kAny,
+       "of a network: what the host waits with each message inside of a stage, for each rank, where stages send between nodes"},
   };
   return list;
 }
