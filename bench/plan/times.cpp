@@ -2,8 +2,8 @@
 //
 //   bench_plan_times write < LIST    each line "SPEC FILE": compiles a spec and writes what its step does
 //   bench_plan_times ask LIST        each line of LIST "FILE MACHINE NODES RANKS_OF_A_NODE"; then from standard input
-//                                    "set MACHINE KEY FIGURE" (SI units), "clear MACHINE", and "go", which prints a line
-//                                    of seconds, one of each line of LIST
+//                                    "set MACHINE KEY FIGURE" (SI units), "clear MACHINE", and "go", which prints a
+//                                    line of seconds, one of each line of LIST
 #include "frontend/resolve/MachineOf.h"
 #include "passes/cost/StepProgram.h"
 #include "planner/timeline/Timeline.h"
@@ -81,12 +81,12 @@ void write(std::ostream &out, const Step &step) {
     out << " " << word(term);
   out << "\n" << step.works.size() << "\n";
   for (const Work &w : step.works)
-    out << int(w.kind) << " " << word(w.kernel) << " " << int(w.precision) << " " << w.flops << " " << w.bytes << " " << w.m
-        << " " << w.n << " " << w.k << " " << w.batch << "\n";
+    out << int(w.kind) << " " << word(w.kernel) << " " << int(w.precision) << " " << w.flops << " " << w.bytes << " "
+        << w.m << " " << w.n << " " << w.k << " " << w.batch << "\n";
   out << step.messages.size() << "\n";
   for (const Message &m : step.messages)
-    out << int(m.kind) << " " << m.bytes << " " << m.group.ranks << " " << m.group.nodes << " " << m.group.perNode << " "
-        << m.group.beside << " " << m.group.apart << " " << m.isOfUpdate << " " << word(m.algorithm) << "\n";
+    out << int(m.kind) << " " << m.bytes << " " << m.group.ranks << " " << m.group.nodes << " " << m.group.perNode
+        << " " << m.group.beside << " " << m.group.apart << " " << m.isOfUpdate << " " << word(m.algorithm) << "\n";
   out << step.stages.size() << "\n";
   for (const Actions &stage : step.stages)
     write(out, stage);
@@ -136,7 +136,8 @@ int writeSteps() {
     options.anyMemory = true;
     options.warns = false;
     Compilation compilation(options);
-    if (!compilation.parse() || !compilation.resolve() || !compilation.elaborate() || !compilation.lower(Stage::Shaped)) {
+    if (!compilation.parse() || !compilation.resolve() || !compilation.elaborate() ||
+        !compilation.lower(Stage::Shaped)) {
       compilation.printDiagnostics();
       good = false;
       continue;

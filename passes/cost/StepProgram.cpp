@@ -266,9 +266,9 @@ private:
   }
   void add(rt::CollectiveOp op, Actions &to) {
     const std::vector<int64_t> axes(op.getMesh().begin(), op.getMesh().end());
-    Action action = messageAction(messageKind(op.getKind()), op.messageBytes(),
-                                  planner::groupOf(sizes, axes, place.perNode), op.getAlgorithm(), op.getAxis(),
-                                  isOfUpdate(op));
+    Action action =
+        messageAction(messageKind(op.getKind()), op.messageBytes(), planner::groupOf(sizes, axes, place.perNode),
+                      op.getAlgorithm(), op.getAxis(), isOfUpdate(op));
     if (op.isStarted())
       action.ticket = ticket(op.toWaitFor());
     action.joins = llvm::is_contained(axes, over);
@@ -292,7 +292,8 @@ private:
   void add(rt::SendOp op, Actions &to) { addNeighbor(op, true, to); }
   void add(rt::ReceiveOp op, Actions &to) { addNeighbor(op, false, to); }
   void add(rt::WaitOp op, Actions &to) {
-    const bool isOfSend = llvm::any_of(op.getTicket().getUsers(), [](Operation *user) { return isa<rt::SendOp>(user); });
+    const bool isOfSend =
+        llvm::any_of(op.getTicket().getUsers(), [](Operation *user) { return isa<rt::SendOp>(user); });
     if (isOfSend && isInTurns)
       return; // of a turn before; its channel tells when the next one can leave
     Action action;
@@ -306,8 +307,9 @@ private:
   template <typename Op> void addRing(Op op, int64_t bytes, Actions &to) {
     const auto ranks = int64_t(op.getRanks());
     const planner::Work part = workOf(op, ranks);
-    Action hop = messageAction(planner::Message::Kind::Send, bytes,
-                               planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
+    Action hop =
+        messageAction(planner::Message::Kind::Send, bytes,
+                      planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
     hop.ticket = ticket(op.getY());
     Action wait, loop;
     wait.kind = Action::Kind::Wait;
@@ -335,7 +337,7 @@ private:
   int64_t over = -1; ///< the mesh axis of stages
   int64_t stage = 0;
   bool isInTurns = false;
-  llvm::DenseMap<Value, int64_t> chunks; ///< of turns, and of loops over chunks
+  llvm::DenseMap<Value, int64_t> chunks;       ///< of turns, and of loops over chunks
   llvm::DenseMap<const void *, int64_t> known; ///< tickets
 };
 

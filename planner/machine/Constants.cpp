@@ -16,7 +16,8 @@ const std::vector<Constant> &deviceConstants() {
       {"units", Unit::Number, 0, 0, kAny, "multiprocessors, each with a tile of a product"},
       {"alignment", Unit::Number, 1, 1, kAny, "what the sizes of a product are multiples of"},
       {"misaligned", Unit::Number, 1, 1, kAny, "how many times as long a product takes where they are not"},
-      {"late", Unit::Number, 0, 0, kAny, "host's calls that a message waits for late ranks, for each doubling of ranks"},
+      {"late", Unit::Number, 0, 0, kAny,
+       "host's calls that a message waits for late ranks, for each doubling of ranks"},
       {"send_calls", Unit::Number, 0, 0, kAny, "host's calls for one message from stage to stage"},
       {"usable", Unit::Part, 1, 0, 1, "part of the memory that programs get"},
       {"reserve", Unit::Bytes, 0, 0, kAny, "memory that no tensor accounts for"},
@@ -35,7 +36,8 @@ const std::vector<Constant> &linkConstants() {
       {"gradient_sum", Unit::Number, 1, 0, kAny, "bytes of sums of gradients, by those of the program"},
       {"gradient_scatter", Unit::Number, 1, 0, kAny, "the same, where the program scatters sums of gradients"},
       {"beside_stages", Unit::Seconds, 0, 0, kAny,
-       "of a network: what the host waits with each message inside of a stage, for each rank, where stages send between nodes"},
+       "of a network: what the host waits with each message inside of a stage, for each rank, where stages send "
+       "between nodes"},
   };
   return list;
 }
@@ -71,24 +73,15 @@ const Constant *constantNamed(const std::vector<Constant> &list, const std::stri
 // What is typical is what large products, streams and fused attention reach of the data sheet on GPUs.
 const std::vector<Kernel> &kernels() {
   static const std::vector<Kernel> list = {
-      {"product", 0.75, false},
-      {"convolution", 0.5, false},
-      {"attention", 0.45, true},
-      {"attention_grad", 0.36, true},
-      {"memory", 0.8, true},
-      {"loop", 0, true},
-      {"softmax", 0, true},
-      {"logsumexp", 0, true},
-      {"cross_entropy", 0, true},
-      {"normalize", 0, true},
-      {"normalize_grad", 0, true},
-      {"reduce", 0, true},
-      {"gather", 0, true},
-      {"scatter_add", 0, true},
-      {"random", 0, true},
-      {"fill", 0, true},
-      {"copy_strided", 0, true},
-      {"update", 0, true},
+      {"product", 0.75, false},    {"convolution", 0.5, false},
+      {"attention", 0.45, true},   {"attention_grad", 0.36, true},
+      {"memory", 0.8, true},       {"loop", 0, true},
+      {"softmax", 0, true},        {"logsumexp", 0, true},
+      {"cross_entropy", 0, true},  {"normalize", 0, true},
+      {"normalize_grad", 0, true}, {"reduce", 0, true},
+      {"gather", 0, true},         {"scatter_add", 0, true},
+      {"random", 0, true},         {"fill", 0, true},
+      {"copy_strided", 0, true},   {"update", 0, true},
   };
   return list;
 }

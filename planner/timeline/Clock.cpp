@@ -58,22 +58,46 @@ double Clock::issued(int64_t calls) {
 }
 
 double Clock::readyFor(const Action &message) const {
-  return std::max({device, issue.isAhead ? host + prices->stall[message.what] + double(message.calls) * prices->host : 0, links[prices->link[message.what]]});
+  return std::max({device,
+                   issue.isAhead ? host + prices->stall[message.what] + double(message.calls) * prices->host : 0,
+                   queues[message.term]});
+}
+
+/// When a message is done that is alone in its queue from `begin` on. What is under way in other queues of the link
+/// goes on, each at half of its rate while both do.
+double Clock::send(double begin, double seconds, size_t term, size_t link) {
+  const double others = links[link] - begin;
+  double end = begin + seconds;
+  if (others > 0) {
+    const double shared = std::min(seconds, others);
+    end += shared;
+    links[link] += shared;
+    for (auto &[ticket, started] : tickets)
+      for (Started &each : started)
+        if (each.link == link && each.term != term && each.end > begin)
+          each.end += shared;
+    for (size_t i = 0; i < queues.size(); ++i)
+      if (i != term && queues[i] > begin)
+        queues[i] += shared;
+  }
+  links[link] = std::max(links[link], end);
+  return queues[term] = end;
 }
 
 void Clock::message(const Action &action, double begin) {
   if (issue.isAhead)
     host += prices->stall[action.what];
-  const double called = issued(action.calls), seconds = prices->messages[action.what] + prices->late[action.what];
-  double &link = links[prices->link[action.what]];
-  begin = std::max({begin, called, device, link});
-  link = begin + seconds;
+  const double called = issued(action.calls), ready = std::max({called, device, queues[action.term]});
+  const double seconds = prices->messages[action.what] + prices->late[action.what];
+  const size_t link = prices->link[action.what];
   if (action.ticket < 0) {
     waitUntil(called, kHost);
-    waitUntil(link, action.term);
+    waitUntil(ready, action.term);
+    waitUntil(begin, kBubble);
+    waitUntil(send(device, seconds, action.term, link), action.term);
     return;
   }
-  tickets[action.ticket].push_back({link, action.term, prices->link[action.what]});
+  tickets[action.ticket].push_back({send(std::max(begin, ready), seconds, action.term, link), action.term, link});
   if (const double beside = prices->overlap[action.what]; beside < 1)
     take((1 - beside) * seconds, action.term);
 }
@@ -98,8 +122,10 @@ void Clock::skip(const Clock &before, int64_t times) {
   host += n * (host - before.host);
   for (size_t i = 0; i < 2; ++i)
     links[i] += n * moved[i];
-  for (size_t i = 0; i < terms.size(); ++i)
+  for (size_t i = 0; i < terms.size(); ++i) {
     terms[i] += n * (terms[i] - before.terms[i]);
+    queues[i] += n * (queues[i] - before.queues[i]);
+  }
   for (auto &[ticket, started] : tickets) {
     auto known = before.tickets.find(ticket);
     const int64_t grown = int64_t(started.size()) - (known == before.tickets.end() ? 0 : int64_t(known->second.size()));
@@ -215,6 +241,7 @@ void Clock::takeOver(const Clock &turn) {
     for (Started each : started) {
       each.end += device - turn.device;
       links[each.link] = std::max(links[each.link], each.end);
+      queues[each.term] = std::max(queues[each.term], each.end);
       tickets[ticket].push_back(each);
     }
 }

@@ -27,7 +27,7 @@ struct Piece {
 
 class Clock {
 public:
-  Clock(const Prices &prices, Issue issue) : terms(prices.terms), prices(&prices), issue(issue) {}
+  Clock(const Prices &prices, Issue issue) : queues(prices.terms), terms(prices.terms), prices(&prices), issue(issue) {}
 
   void run(const Actions &actions);
   void run(const Action &action);
@@ -46,8 +46,9 @@ public:
   std::vector<Piece> runTurn(const Actions &turn);
 
   double device = 0, host = 0;
-  double links[2] = {0, 0};
-  std::vector<double> terms; ///< seconds of the device
+  double links[2] = {0, 0};   ///< when nothing is under way any more
+  std::vector<double> queues; ///< of the messages of each term: the same; they come one after the other
+  std::vector<double> terms;  ///< seconds of the device
 
 private:
   struct Started {
@@ -57,6 +58,7 @@ private:
 
   double issued(int64_t calls); ///< when the device can begin with what so many calls issue
   void take(double seconds, size_t term);
+  double send(double begin, double seconds, size_t term, size_t link);
   void loop(const Action &action);
   void wait(const Action &action);
   void skip(const Clock &before, int64_t times);

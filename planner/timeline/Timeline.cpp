@@ -139,14 +139,8 @@ void Simulation::join(const std::vector<const Action *> &actions) {
   double begin = 0;
   for (size_t s = 0; s < actions.size(); ++s)
     begin = std::max(begin, clocks[s].readyFor(*actions[s]));
-  for (size_t s = 0; s < actions.size(); ++s) {
-    const double own = clocks[s].readyFor(*actions[s]);
-    if (actions[s]->ticket < 0 && begin > own) {
-      clocks[s].waitUntil(own, kHost);
-      clocks[s].waitUntil(begin, kBubble);
-    }
+  for (size_t s = 0; s < actions.size(); ++s)
     clocks[s].message(*actions[s], begin);
-  }
 }
 
 StepTime Simulation::run() {

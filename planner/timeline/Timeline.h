@@ -1,6 +1,7 @@
-// How long a step takes on a machine. A rank's device does one call after the other; the host issues them; each link has
-// a queue of messages, which run beside compute from where they are started to where they are waited for. Stages of a
-// pipeline are simulated turn by turn, each waiting for what its neighbors send.
+// How long a step takes on a machine. A rank's device does one call after the other; the host issues them. Messages over
+// the same mesh axes come one after the other, in a queue that runs beside compute from where they are started to where
+// they are waited for; queues on one link share its rate. Stages of a pipeline are simulated turn by turn, each waiting
+// for what its neighbors send.
 #pragma once
 #include "planner/machine/Machine.h"
 #include "planner/timeline/Step.h"

@@ -47,7 +47,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                      {"takes", entry.decayed},
                      {"leaves", entry.spared}});
   const MemoryCost &memory = plan.memory;
-  const std::optional<bool> fits = step.fits(memory.total);
+  const std::optional<bool> fits = step.fits(memory.total - plan.copyBytes); // snapshots are written without it, too
   nlohmann::ordered_json made = {
       {"train", compilation.settings.name},
       {"mesh", mesh},

@@ -1,5 +1,7 @@
 #include "tools/echelon/StepJson.h"
 
+#include <algorithm>
+
 using nlohmann::ordered_json;
 
 namespace echelon {
@@ -105,16 +107,18 @@ ordered_json workJson(const planner::Step &step, const planner::StepTime &time) 
                         {"time_s", time.messageSeconds[i]}});
   }
   for (const planner::Actions &actions : step.stages) {
-    ordered_json stage = {{"step", toJson(planner::countsOf(step, actions))},
-                          {"outside", toJson(planner::countsOf(step, actions, planner::Within::OutsideTurns))}};
+    ordered_json stage = {{"step", toJson(planner::countsOf(step, actions))}};
     for (const planner::Action &action : actions) {
       if (!action.turns)
         continue;
-      ordered_json bodies = ordered_json::array();
-      for (const planner::Actions &body : action.turns->bodies)
-        bodies.push_back(toJson(planner::countsOf(step, body)));
-      stage["turns"] = bodies;
-      stage["order"] = action.turns->order;
+      ordered_json turns = ordered_json::array();
+      for (size_t i = 0; i < action.turns->bodies.size(); ++i) {
+        ordered_json turn = toJson(planner::countsOf(step, action.turns->bodies[i]));
+        turn["times"] = std::count(action.turns->order.begin(), action.turns->order.end(), i);
+        turns.push_back(std::move(turn));
+      }
+      stage["outside"] = toJson(planner::countsOf(step, actions, planner::Within::OutsideTurns));
+      stage["turns"] = turns;
     }
     stages.push_back(std::move(stage));
   }
