@@ -51,13 +51,13 @@ planner::Precision precisionOf(Type type, bool isTf32) {
 }
 
 bool isSame(const planner::Work &a, const planner::Work &b) {
-  return std::tie(a.kind, a.kernel, a.precision, a.flops, a.bytes, a.m, a.n, a.k, a.batch) ==
-         std::tie(b.kind, b.kernel, b.precision, b.flops, b.bytes, b.m, b.n, b.k, b.batch);
+  return std::tie(a.kind, a.kernel, a.precision, a.flops, a.bytes, a.added, a.m, a.n, a.k, a.batch) ==
+         std::tie(b.kind, b.kernel, b.precision, b.flops, b.bytes, b.added, b.m, b.n, b.k, b.batch);
 }
 bool isSame(const planner::Message &a, const planner::Message &b) {
   const planner::Group &x = a.group, &y = b.group;
-  return std::tie(a.kind, a.bytes, a.algorithm, x.ranks, x.nodes, x.perNode, x.beside, x.apart) ==
-         std::tie(b.kind, b.bytes, b.algorithm, y.ranks, y.nodes, y.perNode, y.beside, y.apart);
+  return std::tie(a.kind, a.bytes, a.algorithm, a.isOfUpdate, x.ranks, x.nodes, x.perNode, x.beside, x.apart) ==
+         std::tie(b.kind, b.bytes, b.algorithm, b.isOfUpdate, y.ranks, y.nodes, y.perNode, y.beside, y.apart);
 }
 template <typename T> size_t placeOf(std::vector<T> &list, const T &wanted) {
   auto known = llvm::find_if(list, [&](const T &each) { return isSame(each, wanted); });
@@ -213,6 +213,8 @@ private:
       work.kernel = "update";
     work.flops = double(cost.flops) / double(parts);
     work.bytes = double(cost.bytes) / double(parts);
+    if (op->hasAttr("adds") && work.kind == planner::Work::Kind::Product)
+      work.added = double(rt::buffer(cost.about).bytes());
     work.m = product.m;
     work.n = product.n / parts;
     work.k = product.k;
@@ -256,17 +258,19 @@ private:
   }
 
   Action messageAction(planner::Message::Kind kind, int64_t bytes, planner::Group group, StringRef algorithm,
-                       StringRef axis) {
+                       StringRef axis, bool isUpdate = false) {
     Action action;
     action.kind = Action::Kind::Message;
-    action.what = placeOf(step.messages, planner::Message{kind, double(bytes), group, algorithmOf(algorithm)});
+    action.what =
+        placeOf(step.messages, planner::Message{kind, double(bytes), group, algorithmOf(algorithm), isUpdate});
     action.term = term("messages over " + axis.str());
     return action;
   }
   void add(rt::CollectiveOp op, Actions &to) {
     const std::vector<int64_t> axes(op.getMesh().begin(), op.getMesh().end());
-    Action action = messageAction(messageKind(op.getKind()), op.messageBytes(),
-                                  planner::groupOf(sizes, axes, place.perNode), op.getAlgorithm(), op.getAxis());
+    Action action =
+        messageAction(messageKind(op.getKind()), op.messageBytes(), planner::groupOf(sizes, axes, place.perNode),
+                      op.getAlgorithm(), op.getAxis(), isOfUpdate(op));
     if (op.isStarted())
       action.ticket = ticket(op.toWaitFor());
     action.joins = llvm::is_contained(axes, over);
@@ -290,7 +294,8 @@ private:
   void add(rt::SendOp op, Actions &to) { addNeighbor(op, true, to); }
   void add(rt::ReceiveOp op, Actions &to) { addNeighbor(op, false, to); }
   void add(rt::WaitOp op, Actions &to) {
-    const bool isOfSend = llvm::any_of(op.getTicket().getUsers(), [](Operation *user) { return isa<rt::SendOp>(user); });
+    const bool isOfSend =
+        llvm::any_of(op.getTicket().getUsers(), [](Operation *user) { return isa<rt::SendOp>(user); });
     if (isOfSend && isInTurns)
       return; // of a turn before; its channel tells when the next one can leave
     Action action;
@@ -304,8 +309,9 @@ private:
   template <typename Op> void addRing(Op op, int64_t bytes, Actions &to) {
     const auto ranks = int64_t(op.getRanks());
     const planner::Work part = workOf(op, ranks);
-    Action hop = messageAction(planner::Message::Kind::Send, bytes,
-                               planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
+    Action hop =
+        messageAction(planner::Message::Kind::Send, bytes,
+                      planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
     hop.ticket = ticket(op.getY());
     Action wait, loop;
     wait.kind = Action::Kind::Wait;
@@ -333,7 +339,7 @@ private:
   int64_t over = -1; ///< the mesh axis of stages
   int64_t stage = 0;
   bool isInTurns = false;
-  llvm::DenseMap<Value, int64_t> chunks; ///< of turns, and of loops over chunks
+  llvm::DenseMap<Value, int64_t> chunks;       ///< of turns, and of loops over chunks
   llvm::DenseMap<const void *, int64_t> known; ///< tickets
 };
 
@@ -349,6 +355,7 @@ planner::Message echelon::messageOf(const MessageCost &cost, dist::MeshAttr mesh
     if (llvm::is_contained(names, mesh.nameOf(m)))
       axes.push_back(m);
   planner::Message message;
+  message.isOfUpdate = cost.phase == "update";
   message.kind = messageKind(cost.op);
   message.bytes = double(cost.bytes);
   message.algorithm = cost.op == "send" ? "" : algorithmOf(cost.algorithm);

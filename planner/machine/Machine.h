@@ -80,6 +80,8 @@ struct Machine {
   double seconds(const Message &message) const; ///< nothing else under way
   double hostSeconds() const;                   ///< that the host takes to issue one call
   double lateSeconds(const Group &group) const; ///< that a message waits until the last rank of its group is there
+  /// What the host waits with a message of values, where stages of a pipeline send to each other between nodes.
+  double besideStages(const Group &group) const;
   double overlap(const Group &group) const;     ///< part of a started message that runs beside compute: 0 to 1
   double usableBytes() const;                   ///< of a device's memory, for tensors; 0: not said
 

@@ -9,7 +9,12 @@ Prices::Prices(const Step &step, const Machine &machine, Issue issue)
     : host(machine.hostSeconds()), terms(step.terms.size()) {
   for (const Work &work : step.works)
     works.push_back(machine.seconds(work));
+  const bool isBesideStages = std::any_of(step.messages.begin(), step.messages.end(), [](const Message &message) {
+    return message.kind == Message::Kind::Send && message.group.nodes > 1;
+  });
   for (const Message &message : step.messages) {
+    const bool stalls = isBesideStages && message.kind != Message::Kind::Send && !message.isOfUpdate;
+    stall.push_back(stalls ? machine.besideStages(message.group) : 0);
     messages.push_back(machine.seconds(message));
     late.push_back(message.kind == Message::Kind::Send ? 0 : machine.lateSeconds(message.group));
     overlap.push_back(std::min(machine.overlap(message.group), issue.mostOverlap));
@@ -53,11 +58,13 @@ double Clock::issued(int64_t calls) {
 }
 
 double Clock::readyFor(const Action &message) const {
-  return std::max({device, issue.isAhead ? host + double(message.calls) * prices->host : 0, queues[message.term]});
+  return std::max({device,
+                   issue.isAhead ? host + prices->stall[message.what] + double(message.calls) * prices->host : 0,
+                   queues[message.term]});
 }
 
-/// When a message is done that is alone in its queue from `begin` on. What is under way in other queues of the link goes
-/// on, each at half of its rate while both do.
+/// When a message is done that is alone in its queue from `begin` on. What is under way in other queues of the link
+/// goes on, each at half of its rate while both do.
 double Clock::send(double begin, double seconds, size_t term, size_t link) {
   const double others = links[link] - begin;
   double end = begin + seconds;
@@ -78,6 +85,8 @@ double Clock::send(double begin, double seconds, size_t term, size_t link) {
 }
 
 void Clock::message(const Action &action, double begin) {
+  if (issue.isAhead)
+    host += prices->stall[action.what];
   const double called = issued(action.calls), ready = std::max({called, device, queues[action.term]});
   const double seconds = prices->messages[action.what] + prices->late[action.what];
   const size_t link = prices->link[action.what];

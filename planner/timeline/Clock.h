@@ -11,6 +11,7 @@ struct Prices {
 
   std::vector<double> works, messages; ///< seconds
   std::vector<double> late;            ///< of a message: seconds until its last rank is there
+  std::vector<double> stall;           ///< of a message: seconds that the host waits with it
   std::vector<double> overlap;         ///< of a message, if it is started: the part that runs beside compute
   std::vector<size_t> link;            ///< of a message: 0 within a node, 1 between nodes
   double host = 0;                     ///< seconds a call
