@@ -318,6 +318,15 @@ const Link *baseOf(const Program &program, const Link &link) {
   return link.channel.named ? program.findLink(*program.file(link.name.range.file), *link.channel.named) : nullptr;
 }
 
+/// What it comes from, the nearest first. Of a cycle, which is told, each once.
+template <typename T> std::vector<const T *> basesOf(const Program &program, const T &first) {
+  std::vector<const T *> bases;
+  std::set<const T *> seen = {&first};
+  for (const T *base = baseOf(program, first); base && seen.insert(base).second; base = baseOf(program, *base))
+    bases.push_back(base);
+  return bases;
+}
+
 /// Fills in the figures of the data sheet that devices and links take from others, each once, the others first. What
 /// they say of their response may be long, and is looked up where it is asked for.
 class Inheritance {
@@ -412,10 +421,9 @@ void checkMachines(Program &program, Diagnostics &diagnostics) {
       Checker(program, *file, diagnostics).checkWhole(d);
 }
 
-// Cycles are errors, and nobody asks then.
 Device wholeDevice(const Program &program, const Device &device) {
   Device whole = device;
-  for (const Device *base = baseOf(program, device); base; base = baseOf(program, *base)) {
+  for (const Device *base : basesOf(program, device)) {
     inherit(whole.efficiency, base->efficiency);
     inherit(whole.passes, base->passes);
     inherit(whole.response, base->response);
@@ -426,7 +434,7 @@ Device wholeDevice(const Program &program, const Device &device) {
 
 Link wholeLink(const Program &program, const Link &link) {
   Link whole = link;
-  for (const Link *base = baseOf(program, link); base; base = baseOf(program, *base)) {
+  for (const Link *base : basesOf(program, link)) {
     inherit(whole.response, base->response);
     inherit(whole.protocols, base->protocols);
     inherit(whole.curves, base->curves);
@@ -446,10 +454,12 @@ double usableBytes(const Device &whole) {
 }
 
 const Device *catalogued(const Program &program, const Device &device) {
-  for (const Device *at = &device; at; at = baseOf(program, *at))
-    if (program.file(at->name.range.file)->isLibrary)
-      return at;
-  return nullptr;
+  auto isOfLibrary = [&](const Device *at) { return program.file(at->name.range.file)->isLibrary; };
+  if (isOfLibrary(&device))
+    return &device;
+  const auto bases = basesOf(program, device);
+  auto found = std::find_if(bases.begin(), bases.end(), isOfLibrary);
+  return found == bases.end() ? nullptr : *found;
 }
 
 std::optional<int64_t> localRanks(const Path &maker, const std::vector<Argument> &arguments, SourceRange range,
