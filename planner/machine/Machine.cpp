@@ -94,6 +94,14 @@ double Device::peak(Precision precision) const {
   return 0;
 }
 
+bool Machine::isOfGpus() const {
+  const auto &peaks = device.peaks;
+  if (peaks.count(Precision::Tf32) || peaks.count(Precision::Fp8))
+    return true;
+  auto half = peaks.find(Precision::Fp16), whole = peaks.find(Precision::Fp32);
+  return half != peaks.end() && whole != peaks.end() && half->second >= 4 * whole->second;
+}
+
 double Machine::constant(const char *name) const {
   if (const double *said = found(device.costs, name))
     return *said;

@@ -173,7 +173,10 @@ void addPlan(CLI::App &app, int &exitCode) {
   addRanksOption(command, *options);
   command->add_flag("--json", options->json, "the same as JSON");
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
-  command->callback([options, &exitCode] { exitCode = plan(*options); });
+  command->callback([options, command, &exitCode] {
+    options->ofCluster = command->count("--target") == 0;
+    exitCode = plan(*options);
+  });
 }
 
 } // namespace echelon
