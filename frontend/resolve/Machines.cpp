@@ -35,7 +35,10 @@ public:
     }
     seen.clear();
     for (const Setting &setting : d.efficiency) {
-      if (isKernel(setting.name, false) && (!setting.precision || isPrecision(*setting.precision)))
+      if (setting.name.text == "accumulate")
+        diagnostics.error(Code::E0407, setting.name.range,
+                          "accumulate has passes alone, of the speed that memory reaches");
+      else if (isKernel(setting.name, false) && (!setting.precision || isPrecision(*setting.precision)))
         once(seen, setting, "the efficiency of ");
       wantPart(setting.value, "an efficiency");
     }
@@ -45,11 +48,10 @@ public:
         once(seen, setting, "how many passes there are of ");
       if (setting.value.kind != UnitKind::None)
         want(setting.value, UnitKind::None, "how often a kernel moves its bytes");
-      else if (setting.value.value < (isAttention(setting.name) ? 0 : 0.01) || !(setting.value.value <= 1000))
+      else if (setting.value.value < (mayBeNone(setting.name) ? 0 : 0.01) || !(setting.value.value <= 1000))
         diagnostics.error(Code::E0404, setting.value.range,
                           "a kernel moves its bytes between 0.01 and 1000 times" +
-                              std::string(isAttention(setting.name) ? ", and 0 passes of attention say that one kernel does it"
-                                                                    : ""));
+                              std::string(mayBeNone(setting.name) ? "; 0 says that it is part of another kernel" : ""));
     }
     check(d.response, planner::deviceConstants(), "a device's response");
     for (const Curve &curve : d.curves)
@@ -146,7 +148,9 @@ private:
     return isKnown;
   }
 
-  static bool isAttention(const Ident &kernel) { return kernel.text.rfind("attention", 0) == 0; }
+  static bool mayBeNone(const Ident &kernel) {
+    return kernel.text.rfind("attention", 0) == 0 || kernel.text == "accumulate";
+  }
 
   bool isKernel(const Ident &word, bool ofPasses) {
     const planner::Kernel *kernel = planner::kernelNamed(word.text);

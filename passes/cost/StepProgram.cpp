@@ -51,8 +51,8 @@ planner::Precision precisionOf(Type type, bool isTf32) {
 }
 
 bool isSame(const planner::Work &a, const planner::Work &b) {
-  return std::tie(a.kind, a.kernel, a.precision, a.flops, a.bytes, a.m, a.n, a.k, a.batch) ==
-         std::tie(b.kind, b.kernel, b.precision, b.flops, b.bytes, b.m, b.n, b.k, b.batch);
+  return std::tie(a.kind, a.kernel, a.precision, a.flops, a.bytes, a.added, a.m, a.n, a.k, a.batch) ==
+         std::tie(b.kind, b.kernel, b.precision, b.flops, b.bytes, b.added, b.m, b.n, b.k, b.batch);
 }
 bool isSame(const planner::Message &a, const planner::Message &b) {
   const planner::Group &x = a.group, &y = b.group;
@@ -213,6 +213,8 @@ private:
       work.kernel = "update";
     work.flops = double(cost.flops) / double(parts);
     work.bytes = double(cost.bytes) / double(parts);
+    if (op->hasAttr("adds") && work.kind == planner::Work::Kind::Product)
+      work.added = double(rt::buffer(cost.about).bytes());
     work.m = product.m;
     work.n = product.n / parts;
     work.k = product.k;

@@ -258,9 +258,9 @@ double Machine::overlap(const Group &group) const {
   return costOf(group.nodes > 1 && network ? *network : link, "overlap");
 }
 
-// The least of the algorithms, or the one that is said.
+// The least of the algorithms, or the one that is said, where the collective has it.
 double Machine::textbookSeconds(const Message &message) const {
-  const bool isSaid = !message.algorithm.empty() && message.algorithm != "native";
+  const bool isSaid = trafficOf(message, message.algorithm).has_value();
   const double rate = link.bandwidth * costOf(link, "rate");
   double least = std::numeric_limits<double>::infinity();
   for (const char *algorithm : {"ring", "tree", "butterfly", "one_to_all", "hierarchical"}) {
@@ -346,7 +346,7 @@ double Machine::seconds(const Message &asProgrammed) const {
   const Group &group = message.group;
   if (group.ranks < 2 || message.bytes <= 0)
     return 0;
-  const bool isNative = message.algorithm.empty() || message.algorithm == "native";
+  const bool isNative = !trafficOf(message, message.algorithm); // of no textbook, or none is said
   const bool isOfNodes = network && group.nodes == group.ranks; // one rank in each
   if (isNative && (group.nodes < 2 || isOfNodes))
     if (const auto seconds = measuredSeconds(isOfNodes ? *network : link, message))

@@ -204,14 +204,21 @@ double Machine::attentionSeconds(const Work &work) const {
   return (rate > 0 ? work.flops / rate : 0) + memorySeconds("memory", work.bytes);
 }
 
+// A framework whose products add nothing makes a gradient first and adds it in a kernel of its own: so many passes over
+// the sum.
+double Machine::addingSeconds(const Work &work) const {
+  const double *passes = found(device.passes, "accumulate");
+  return passes && work.added > 0 ? *passes * memorySeconds("memory", work.added) : 0;
+}
+
 double Machine::seconds(const Work &work) const {
   double seconds = 0;
   switch (work.kind) {
   case Work::Kind::Product:
-    seconds = productSeconds("product", work);
+    seconds = productSeconds("product", work) + addingSeconds(work);
     break;
   case Work::Kind::Convolution:
-    seconds = productSeconds("convolution", work);
+    seconds = productSeconds("convolution", work) + addingSeconds(work);
     break;
   case Work::Kind::Attention:
   case Work::Kind::AttentionGrad:
@@ -219,7 +226,8 @@ double Machine::seconds(const Work &work) const {
     break;
   case Work::Kind::Loop:
   case Work::Kind::Kernel: {
-    const std::string kernel = work.kind == Work::Kind::Loop && work.kernel.empty() ? "loop" : family(work.kernel);
+    const bool isNest = work.kind == Work::Kind::Loop && work.kernel != "update"; // told of by the user's names
+    const std::string kernel = isNest ? "loop" : family(work.kernel);
     const double rate = device.peak(work.precision);
     seconds = std::max(memorySeconds(kernel, work.bytes), rate > 0 ? work.flops / rate : 0);
     break;

@@ -92,6 +92,7 @@ private:
   double efficiencyOf(const std::string &kernel, const char *otherwise, Precision precision) const;
   double memorySeconds(const std::string &kernel, double bytes) const;
   double productSeconds(const std::string &kernel, const Work &work) const;
+  double addingSeconds(const Work &work) const;
   double attentionSeconds(const Work &work) const;
   double textbookSeconds(const Message &message) const;
   double nativeSeconds(const Message &message) const;

@@ -116,6 +116,14 @@ TEST(Collectives, WithoutAnAlgorithmTheFastestIsTaken) {
                    m.seconds(between(Kind::AllReduce, 4, 8, 1e9, "hierarchical")));
 }
 
+// A library's own ways, and what a collective has none of.
+TEST(Collectives, OtherAlgorithmsAreTheMachines) {
+  const Machine m = machine();
+  for (const char *algorithm : {"native", "direct", "bf16_summands"})
+    EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 8, 1e6, algorithm)), m.seconds(message(Kind::AllReduce, 8, 1e6)));
+  EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllToAll, 8, 1e6, "tree")), m.seconds(message(Kind::AllToAll, 8, 1e6)));
+}
+
 TEST(Collectives, MoreBytesAndMoreRanksAreNeverFaster) {
   Machine plain = machine(), library = machine();
   library.link.protocols = {{"low", 3e-6, 0, 0.5, 0, 1, 2e6}, {"simple", 9e-6, 1e-6, 0.8, 0.6}};

@@ -1,7 +1,10 @@
 // How long kernels take on a device.
 #include "planner/machine/Constants.h"
 #include "planner/machine/Machine.h"
+#include <fstream>
 #include <gtest/gtest.h>
+#include <regex>
+#include <sstream>
 
 using namespace echelon::planner;
 
@@ -95,6 +98,15 @@ TEST(Kernels, AttentionIsOneKernelOrWrittenOut) {
   EXPECT_DOUBLE_EQ(m.seconds(w), w.flops / 4e12 + w.bytes / 100e9);
 }
 
+TEST(Kernels, SumsOfMicroBatchesMayHaveAKernelOfTheirOwn) {
+  Machine m = machine();
+  Work w = product(1000, 1000, 1000);
+  w.added = 4e6;
+  EXPECT_DOUBLE_EQ(m.seconds(w), 2e9 / 1e12);
+  m.device.passes = {{"accumulate", 3}};
+  EXPECT_DOUBLE_EQ(m.seconds(w), 2e9 / 1e12 + 3 * 4e6 / 100e9);
+}
+
 TEST(Kernels, APrecisionWithoutAPeakIsDoneInAnother) {
   Device d = machine().device;
   EXPECT_EQ(d.peak(Precision::Fp16), 4e12);
@@ -130,5 +142,24 @@ TEST(Kernels, ConstantsAreKnownOnce) {
     }
   for (const Kernel &each : kernels())
     EXPECT_EQ(kernelNamed(each.name), &each);
+}
+
+// The language's page has every name.
+TEST(Kernels, ConstantsAreDocumented) {
+  std::ifstream in(LANGUAGE, std::ios::binary);
+  std::stringstream page;
+  page << in.rdbuf();
+  const std::string text = page.str();
+  std::vector<std::string> names;
+  for (const auto *list : {&deviceConstants(), &linkConstants(), &protocolConstants(), &measurementConstants()})
+    for (const Constant &constant : *list)
+      names.push_back(constant.name);
+  for (const Kernel &each : kernels())
+    names.push_back(each.name);
+  const size_t begin = text.find("## Machines"), end = text.find("\n## ", begin + 1);
+  ASSERT_NE(end, std::string::npos);
+  const std::string section = text.substr(begin, end - begin);
+  for (const std::string &name : names)
+    EXPECT_TRUE(std::regex_search(section, std::regex("\\b" + name + "\\b"))) << name;
 }
 } // namespace

@@ -68,11 +68,11 @@ TEST(Machines, LinksTooAreOthersSaidAnew) {
   const planner::Machine m = machineOf(kCluster, "c");
   EXPECT_EQ(m.link.bandwidth, 800e9);
   EXPECT_EQ(m.link.lanes, 2);
-  EXPECT_EQ(m.link.costs.at("floor"), 20e-6);
+  EXPECT_DOUBLE_EQ(m.link.costs.at("floor"), 20e-6);
   ASSERT_EQ(m.link.protocols.size(), 2u);
   EXPECT_EQ(m.link.protocols[0].rate, 0.6);
-  EXPECT_EQ(m.link.protocols[0].start, 3e-6);
-  EXPECT_EQ(m.link.protocols[1].start, 9e-6);
+  EXPECT_DOUBLE_EQ(m.link.protocols[0].start, 3e-6);
+  EXPECT_DOUBLE_EQ(m.link.protocols[1].start, 9e-6);
 }
 
 TEST(Machines, AClusterHasNodesANetworkAndTiers) {
@@ -82,7 +82,7 @@ TEST(Machines, AClusterHasNodesANetworkAndTiers) {
   EXPECT_EQ(m.network->lanes, 8);
   ASSERT_EQ(m.tiers.size(), 1u);
   EXPECT_EQ(m.tiers[0].count, 2);
-  EXPECT_EQ(m.tiers[0].link.latency, 50e-6);
+  EXPECT_DOUBLE_EQ(m.tiers[0].link.latency, 50e-6);
   EXPECT_EQ(m.mtbf, 3.6e6);
   EXPECT_FALSE(m.isTypical);
 }
