@@ -83,10 +83,12 @@ Traffic ring(const Message &message) {
   return t;
 }
 
-// Exchanges at distances of powers of two: those at least as far as a node has ranks go between nodes, all ranks at once.
+// Exchanges at distances of powers of two: those at least as far as a node has ranks go between nodes, all ranks at
+// once.
 std::optional<Traffic> butterfly(const Message &message) {
   const double p = double(message.group.ranks), n = message.bytes;
-  const double all = roundsOfTree(message.group.ranks), between = roundsOfTree(message.group.nodes), within = all - between;
+  const double all = roundsOfTree(message.group.ranks), between = roundsOfTree(message.group.nodes),
+               within = all - between;
   const double folded = std::exp2(all) == p ? 0 : 2;
   const double far = 1 - 1 / double(message.group.nodes), near = (1 - 1 / p) - far;
   Traffic t;
@@ -143,7 +145,8 @@ std::optional<Traffic> tree(const Message &message) {
   t.rounds = times * (all - between);
   t.bytesBetween = t.roundsBetween * message.bytes;
   t.bytes = t.rounds * message.bytes;
-  if (message.kind == Kind::AllGather || message.kind == Kind::ReduceScatter) { // one way all, the other each its own rows
+  if (message.kind == Kind::AllGather ||
+      message.kind == Kind::ReduceScatter) { // one way all, the other each its own rows
     const double p = double(message.group.ranks), far = 1 - 1 / double(message.group.nodes);
     t.bytesBetween = (between + far) * message.bytes;
     t.bytes = (all - between + (1 - 1 / p) - far) * message.bytes;
@@ -216,8 +219,9 @@ std::optional<Traffic> trafficOf(const Message &message, const std::string &algo
   return std::nullopt;
 }
 
-// The narrowest of the levels that the group spans. Through a node's network go all groups beside this one; a rank sends
-// through one lane. Tiers lie above the nodes: a group's nodes in one unit of a tier share its uplink with all others there.
+// The narrowest of the levels that the group spans. Through a node's network go all groups beside this one; a rank
+// sends through one lane. Tiers lie above the nodes: a group's nodes in one unit of a tier share its uplink with all
+// others there.
 double Machine::rateBetween(const Group &group, int64_t senders) const {
   const Link &net = network ? *network : link;
   const double beside = double(std::max<int64_t>(group.beside, 1)), lanes = double(std::max<int64_t>(net.lanes, 1));
@@ -244,6 +248,10 @@ double Machine::latencyBetween(const Group &group) const {
     latency = std::max(latency, hopOf(tier.link));
   }
   return latency;
+}
+
+double Machine::besideStages(const Group &group) const {
+  return network && group.ranks > 1 ? costOf(*network, "beside_stages") * double(group.ranks) : 0;
 }
 
 double Machine::overlap(const Group &group) const {
@@ -288,8 +296,8 @@ double Machine::floorSeconds(const Message &message) const {
 }
 
 // Of a library that chooses protocol and channels itself: the fastest of its protocols, which send round a ring through
-// all lanes that the group's ranks have; an all-reduce between nodes may go through trees instead, whose rounds grow with
-// the logarithm.
+// all lanes that the group's ranks have; an all-reduce between nodes may go through trees instead, whose rounds grow
+// with the logarithm.
 double Machine::nativeSeconds(const Message &message) const {
   const Group &group = message.group;
   const double n = double(group.ranks), inNode = double(std::max<int64_t>(group.perNode, 1));
@@ -320,7 +328,21 @@ double Machine::nativeSeconds(const Message &message) const {
   return std::isinf(least) ? textbookSeconds(message) : std::max(floorSeconds(message) + hops, least);
 }
 
-double Machine::seconds(const Message &message) const {
+namespace {
+/// How many bytes a library sends of a sum for each byte that the program has it send: it may sum in two bytes what the
+/// program sums in four, or give to all ranks what the program scatters.
+double timesOfSum(const Link &link, const Message &message) {
+  if (message.kind != Kind::AllReduce && message.kind != Kind::ReduceScatter)
+    return 1;
+  if (!message.isOfUpdate)
+    return costOf(link, "sum");
+  return costOf(link, message.kind == Kind::AllReduce ? "gradient_sum" : "gradient_scatter");
+}
+} // namespace
+
+double Machine::seconds(const Message &asProgrammed) const {
+  Message message = asProgrammed;
+  message.bytes *= timesOfSum(link, message);
   const Group &group = message.group;
   if (group.ranks < 2 || message.bytes <= 0)
     return 0;

@@ -16,7 +16,8 @@ const std::vector<Constant> &deviceConstants() {
       {"units", Unit::Number, 0, 0, kAny, "multiprocessors, each with a tile of a product"},
       {"alignment", Unit::Number, 1, 1, kAny, "what the sizes of a product are multiples of"},
       {"misaligned", Unit::Number, 1, 1, kAny, "how many times as long a product takes where they are not"},
-      {"late", Unit::Number, 0, 0, kAny, "host's calls that a message waits for late ranks, for each doubling of ranks"},
+      {"late", Unit::Number, 0, 0, kAny,
+       "host's calls that a message waits for late ranks, for each doubling of ranks"},
       {"send_calls", Unit::Number, 0, 0, kAny, "host's calls for one message from stage to stage"},
       {"usable", Unit::Part, 1, 0, 1, "part of the memory that programs get"},
       {"reserve", Unit::Bytes, 0, 0, kAny, "memory that no tensor accounts for"},
@@ -31,6 +32,12 @@ const std::vector<Constant> &linkConstants() {
       {"floor", Unit::Seconds, 0, 0, kAny, "what any collective takes at least"},
       {"floor_rank", Unit::Seconds, 0, 0, kAny, "the same, more for each rank after the first"},
       {"overlap", Unit::Part, 1, 0, 1, "part of a started message that runs beside compute"},
+      {"sum", Unit::Number, 1, 0, kAny, "bytes of sums of values, by those of the program"},
+      {"gradient_sum", Unit::Number, 1, 0, kAny, "bytes of sums of gradients, by those of the program"},
+      {"gradient_scatter", Unit::Number, 1, 0, kAny, "the same, where the program scatters sums of gradients"},
+      {"beside_stages", Unit::Seconds, 0, 0, kAny,
+       "of a network: what the host waits with each message inside of a stage, for each rank, where stages send "
+       "between nodes"},
   };
   return list;
 }

@@ -84,13 +84,22 @@ double Device::peak(Precision precision) const {
       {Precision::Bf16, {{Precision::Bf16, 1}, {Precision::Fp16, 1}, {Precision::Tf32, 1}, {Precision::Fp32, 1}}},
       {Precision::Fp16, {{Precision::Fp16, 1}, {Precision::Bf16, 1}, {Precision::Tf32, 1}, {Precision::Fp32, 1}}},
       {Precision::Tf32, {{Precision::Tf32, 1}, {Precision::Fp32, 1}, {Precision::Bf16, 0.5}, {Precision::Fp16, 0.5}}},
-      {Precision::Fp32, {{Precision::Fp32, 1}, {Precision::Fp64, 1}, {Precision::Bf16, 1.0 / 32}, {Precision::Fp16, 1.0 / 32}}},
+      {Precision::Fp32,
+       {{Precision::Fp32, 1}, {Precision::Fp64, 1}, {Precision::Bf16, 1.0 / 32}, {Precision::Fp16, 1.0 / 32}}},
       {Precision::Fp64, {{Precision::Fp64, 1}, {Precision::Fp32, 0.5}}},
   };
   for (const auto &[other, part] : instead.at(precision))
     if (auto it = peaks.find(other); it != peaks.end())
       return it->second * part;
   return 0;
+}
+
+bool Machine::isOfGpus() const {
+  const auto &peaks = device.peaks;
+  if (peaks.count(Precision::Tf32) || peaks.count(Precision::Fp8))
+    return true;
+  auto half = peaks.find(Precision::Fp16), whole = peaks.find(Precision::Fp32);
+  return half != peaks.end() && whole != peaks.end() && half->second >= 4 * whole->second;
 }
 
 double Machine::constant(const char *name) const {
@@ -135,10 +144,10 @@ double Machine::memorySeconds(const std::string &kernel, double bytes) const {
   return device.bandwidth ? moved / (device.bandwidth * efficiencyOf(kernel, "memory", Precision::Fp32)) : 0;
 }
 
-// A product (m, k) by (k, n), `batch` of them: 2 m n k batch x (k + k_half) / k / (peak x efficiency); the start and end
-// of each tile's sum cost as much as k_half of its length. With `units` multiprocessors the work is that of whole tiles,
-// of the shape that is best for it, and where there are fewer tiles than units, some have none. Not faster than its
-// operands come from memory.
+// A product (m, k) by (k, n), `batch` of them: 2 m n k batch x (k + k_half) / k / (peak x efficiency); the start and
+// end of each tile's sum cost as much as k_half of its length. With `units` multiprocessors the work is that of whole
+// tiles, of the shape that is best for it, and where there are fewer tiles than units, some have none. Not faster than
+// its operands come from memory.
 double Machine::productSeconds(const std::string &kernel, const Work &work) const {
   const double rate = device.peak(work.precision) * efficiencyOf(kernel, "product", work.precision);
   const double units = constant("units"), batch = double(std::max<int64_t>(work.batch, 1));
@@ -170,9 +179,9 @@ double Machine::productSeconds(const std::string &kernel, const Work &work) cons
 }
 
 // Attention in one kernel: its flops at the part of the peak that the kernel reaches, and its operands' bytes. A device
-// with passes of attention has no such kernel: two products forward and four backward (the fifth is the forward's again,
-// which a written-out attention keeps), of all scores, masked or not, and so many passes over the scores (queries m by
-// keys n) in the precision of the arithmetic.
+// with passes of attention has no such kernel: two products forward and four backward (the fifth is the forward's
+// again, which a written-out attention keeps), of all scores, masked or not, and so many passes over the scores
+// (queries m by keys n) in the precision of the arithmetic.
 double Machine::attentionSeconds(const Work &work) const {
   const bool isGrad = work.kind == Work::Kind::AttentionGrad;
   const char *kernel = isGrad ? "attention_grad" : "attention";

@@ -76,10 +76,14 @@ struct Machine {
   bool isTypical = false;            ///< its figures are of no machine in particular: nobody described this one
 
   int64_t ranks() const { return nodes * perNode; }
+  /// Whether its devices are GPUs: of those alone a data sheet tells of tf32 or fp8, or of far more in two bytes.
+  bool isOfGpus() const;
   double seconds(const Work &work) const;       ///< on the device, without the host's call
   double seconds(const Message &message) const; ///< nothing else under way
   double hostSeconds() const;                   ///< that the host takes to issue one call
   double lateSeconds(const Group &group) const; ///< that a message waits until the last rank of its group is there
+  /// What the host waits with a message of values, where stages of a pipeline send to each other between nodes.
+  double besideStages(const Group &group) const;
   double overlap(const Group &group) const;     ///< part of a started message that runs beside compute: 0 to 1
   double usableBytes() const;                   ///< of a device's memory, for tensors; 0: not said
 

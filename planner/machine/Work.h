@@ -36,6 +36,7 @@ struct Message {
   double bytes = 0; ///< of the whole: what an all-reduce sums, a gather gathers, a scatter sums, a send sends
   Group group;
   std::string algorithm; ///< "ring", "tree", "hierarchical", …; empty: the fastest that the machine has
+  bool isOfUpdate = false; ///< of gradients and parameters, once a step
 };
 
 } // namespace echelon::planner
