@@ -135,6 +135,7 @@ int writeSteps() {
     options.spec = spec;
     options.anyMemory = true;
     options.warns = false;
+    options.ofCluster = true;
     Compilation compilation(options);
     if (!compilation.parse() || !compilation.resolve() || !compilation.elaborate() ||
         !compilation.lower(Stage::Shaped)) {

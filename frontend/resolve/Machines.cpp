@@ -164,7 +164,8 @@ private:
     const std::vector<std::string> known = namesOf(planner::kernels());
     const std::string hint = didYouMean(word.text, known);
     diagnostics.error(Code::E0407, word.range,
-                      "no kernel is called " + quoted(word.text) + (hint.empty() ? "; known are " + listed(known) : hint));
+                      "no kernel is called " + quoted(word.text) +
+                          (hint.empty() ? "; known are " + listed(known) : hint));
     return false;
   }
 
@@ -210,13 +211,15 @@ private:
     else if (!(q.value >= constant.least) || !(q.value <= constant.most))
       diagnostics.error(Code::E0404, q.range,
                         what + " is " +
-                            (std::isinf(constant.most) ? "at least " + plain(constant.least)
-                                                       : "between " + plain(constant.least) + " and " + plain(constant.most)));
+                            (std::isinf(constant.most)
+                                 ? "at least " + plain(constant.least)
+                                 : "between " + plain(constant.least) + " and " + plain(constant.most)));
   }
 
   void wantPart(const Quantity &q, const std::string &what) {
     if (q.kind != UnitKind::None && q.kind != UnitKind::Fraction)
-      diagnostics.error(Code::E0403, q.range, what + " is " + describe(UnitKind::Fraction) + ", not " + describe(q.kind));
+      diagnostics.error(Code::E0403, q.range,
+                        what + " is " + describe(UnitKind::Fraction) + ", not " + describe(q.kind));
     else if (!(q.value >= 0) || !(q.value <= 1))
       diagnostics.error(Code::E0404, q.range, what + " is between 0 and 1, as in 0.8 or 80%");
   }
@@ -235,9 +238,10 @@ private:
     }
     if (ofDevice ? curve.ranks != 0 : curve.ranks < 2)
       diagnostics.error(Code::E0407, curve.name.range,
-                        ofDevice ? "a device is alone: 'over' belongs to the curves of links"
-                                 : "a curve of a link says over how many ranks it was measured, 2 or more, as in curve " +
-                                       curve.name.text + " over 4 = 1 MiB at 40 us");
+                        ofDevice
+                            ? "a device is alone: 'over' belongs to the curves of links"
+                            : "a curve of a link says over how many ranks it was measured, 2 or more, as in curve " +
+                                  curve.name.text + " over 4 = 1 MiB at 40 us");
     const bool isProduct = curve.name.text == "product";
     double last = 0;
     for (const Curve::Point &point : curve.points) {
@@ -302,8 +306,8 @@ void inherit(std::vector<Protocol> &list, const std::vector<Protocol> &base) {
   const size_t own = list.size();
   for (const Protocol &protocol : base) {
     auto last = list.begin() + long(own);
-    auto same = std::find_if(list.begin(), last,
-                             [&](const Protocol &other) { return other.name.text == protocol.name.text; });
+    auto same =
+        std::find_if(list.begin(), last, [&](const Protocol &other) { return other.name.text == protocol.name.text; });
     if (same == last)
       list.push_back(protocol);
     else
@@ -374,8 +378,7 @@ private:
       if (!seen.insert(at).second) {
         const T &last = *chain.back();
         diagnostics.error(Code::E0123, pathOf(last).range,
-                          last.name.text + " comes from itself" +
-                              (&last == at ? "" : ", by way of " + at->name.text) +
+                          last.name.text + " comes from itself" + (&last == at ? "" : ", by way of " + at->name.text) +
                               "; one of them has figures of its own");
         done.insert(chain.begin(), chain.end());
         return;

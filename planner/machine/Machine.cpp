@@ -94,6 +94,14 @@ double Device::peak(Precision precision) const {
   return 0;
 }
 
+bool Machine::isOfGpus() const {
+  constexpr double kMostBytesOfCore = 100e9, kMostFlopsOfCore = 0.5e12; // no core of any processor comes near these
+  const auto &peaks = device.peaks;
+  if (peaks.count(Precision::Tf32) || peaks.count(Precision::Fp8) || device.bandwidth > kMostBytesOfCore)
+    return true;
+  return std::any_of(peaks.begin(), peaks.end(), [](const auto &peak) { return peak.second > kMostFlopsOfCore; });
+}
+
 double Machine::constant(const char *name) const {
   if (const double *said = found(device.costs, name))
     return *said;

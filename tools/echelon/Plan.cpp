@@ -17,7 +17,6 @@ namespace echelon {
 namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
-  bool hasTarget = false;
 };
 
 nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
@@ -129,19 +128,8 @@ std::string offloadText(const Compilation &compilation, const ProgramCost &plan)
              : "";
 }
 
-/// Where the command line names no target, it is what the spec's cluster has.
-CompileOptions withTarget(const PlanOptions &options) {
-  CompileOptions made = options;
-  if (options.hasTarget)
-    return made;
-  Compilation asked(options);
-  if (asked.parse() && asked.resolve() && isOfGpus(asked))
-    made.machine = Machine::Cuda;
-  return made;
-}
-
 int plan(const PlanOptions &options) {
-  Compilation compilation(withTarget(options));
+  Compilation compilation(options);
   std::vector<std::string> mathematics, ofClauses;
   double forward = 0;
   bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
@@ -187,7 +175,7 @@ void addPlan(CLI::App &app, int &exitCode) {
   command->add_flag("--json", options->json, "the same as JSON");
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
   command->callback([options, command, &exitCode] {
-    options->hasTarget = command->count("--target") > 0;
+    options->ofCluster = command->count("--target") == 0;
     exitCode = plan(*options);
   });
 }

@@ -5,7 +5,6 @@
 #include "ir/ech/Ech.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/cost/StepProgram.h"
-#include "tools/driver/start/RunPlace.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
@@ -66,11 +65,6 @@ std::string grouped(double number) {
 }
 } // namespace
 
-bool isOfGpus(const Compilation &compilation) {
-  const frontend::Device *device = compilation.settings.device;
-  return device && isGpu(*compilation.program, *device);
-}
-
 StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost) {
   StepCost made;
   made.machine = frontend::machineOf(*compilation.program, compilation.settings);
@@ -78,7 +72,7 @@ StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &c
       compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
   made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
   // where cores compute, they also issue calls and move what is sent
-  const planner::Issue issue = isOfGpus(compilation) ? planner::Issue{true, 1} : planner::Issue{false, 0};
+  const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
   made.time = planner::timeOf(made.step, made.machine, issue);
   made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
   made.samples = compilation.settings.samplesAStep();

@@ -28,9 +28,6 @@ struct StepCost {
   std::string text() const; ///< for people
 };
 
-/// Whether the run's devices are GPUs: then a host issues what they do.
-bool isOfGpus(const Compilation &compilation);
-
 /// Of a compilation whose arenas are planned; `forward`: its forwardProducts. Messages are told what each takes.
 StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost);
 

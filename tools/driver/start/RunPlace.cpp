@@ -119,16 +119,6 @@ std::string trialHere(const RunSettings &plan) {
 
 } // namespace
 
-bool isGpu(const Program &program, const Device &device) {
-  if (!whyNoCore(device, catalogued(program, device)).empty())
-    return true;
-  auto isFast = [](const Device::Peak &peak) {
-    return (peak.precision.text == "fp32" || peak.precision.text == "fp64") && peak.rate.value > kMostFlopsOfCore;
-  };
-  return (device.bandwidth && device.bandwidth->value > kMostBytesOfCore) ||
-         std::any_of(device.peaks.begin(), device.peaks.end(), isFast);
-}
-
 void refuseElsewhere(Compilation &compilation, const std::string &hosts, bool others) {
   const RunSettings &plan = compilation.settings;
   if (!plan.cluster || !plan.cluster->nodes || compilation.options.oneRank)

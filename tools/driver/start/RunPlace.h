@@ -8,7 +8,4 @@ namespace echelon {
 /// take. `hosts`: a file of machines, or empty; `others`: a batch system may have machines, and nobody says how many.
 void refuseElsewhere(Compilation &compilation, const std::string &hosts, bool others);
 
-/// Whether no core of any processor is such a device, so that a program for GPUs is meant.
-bool isGpu(const frontend::Program &program, const frontend::Device &device);
-
 } // namespace echelon
