@@ -13,7 +13,8 @@ RETURN: 'return'; LOSS: 'loss'; METRIC: 'metric'; AS: 'as'; AND: 'and'; OR: 'or'
 
 // devices and clusters
 MEMORY: 'memory'; AT: 'at'; PEAK: 'peak'; NODES: 'nodes'; OF: 'of'; TIMES_SIGN: 'x'; LINK: 'link'; NETWORK: 'network';
-TIER: 'tier'; STORAGE: 'storage'; MTBF: 'mtbf'; PRICE: 'price'; PER: 'per'; NODE: 'node';
+TIER: 'tier'; STORAGE: 'storage'; MTBF: 'mtbf'; PRICE: 'price'; PER: 'per'; NODE: 'node'; EFFICIENCY: 'efficiency';
+PASSES: 'passes'; RESPONSE: 'response'; PROTOCOL: 'protocol'; CURVE: 'curve'; MEASURED: 'measured';
 
 // train: words that begin a clause
 ON: 'on'; DATA: 'data'; BATCH: 'batch'; STEPS: 'steps'; EPOCHS: 'epochs'; SAMPLES: 'samples'; UNTIL: 'until';

@@ -68,14 +68,31 @@ path: name (DOT name)*;
 
 // ---- devices and clusters
 
-device: DEVICE name LBRACE (deviceClause SEMI?)* RBRACE;
+device: DEVICE name (ASSIGN path)? LBRACE (deviceClause SEMI?)* RBRACE;
 deviceClause
   : MEMORY quantity AT quantity                          # memoryClause
-  | PEAK peak (COMMA peak)*                              # peakClause
+  | PEAK setting (COMMA setting)*                        # peakClause
+  | EFFICIENCY efficiency (COMMA efficiency)*            # efficiencyClause
+  | PASSES setting (COMMA setting)*                      # passesClause
+  | RESPONSE setting (COMMA setting)*                    # responseClause
+  | CURVE curve                                          # curveClause
+  | MEASURED measurement                                 # measuredClause
   ;
-peak: name quantity;
-link: LINK name ASSIGN channel SEMI?;
-channel: (NUMBER TIMES_SIGN)? quantity COMMA quantity | path;
+setting: name quantity;                                  // a peak's precision or a constant's name, and its figure
+efficiency: name quantity | name name quantity;                        // of a kernel, or of a kernel in one precision
+link: LINK name ASSIGN channel (LBRACE (linkPart SEMI?)* RBRACE)? SEMI?;
+linkPart
+  : AT speed                                             # speedClause
+  | RESPONSE setting (COMMA setting)*                    # linkResponseClause
+  | PROTOCOL name setting (COMMA setting)*               # protocolClause
+  | CURVE curve                                          # linkCurveClause
+  | MEASURED measurement                                 # linkMeasuredClause
+  ;
+curve: name (OVER NUMBER)? ASSIGN point (COMMA point)*;
+point: quantity AT quantity;
+measurement: STRING ON STRING (COMMA setting)*;          // when, and on what
+channel: speed | path;
+speed: (NUMBER TIMES_SIGN)? quantity COMMA quantity;
 cluster: CLUSTER name (LBRACE (clusterClause SEMI?)* RBRACE | ASSIGN path arguments SEMI?);
 clusterClause
   : NODES NUMBER OF NUMBER TIMES_SIGN path               # nodesClause
@@ -162,6 +179,7 @@ name
   | IMPORT | MODEL | BLOCK | DEVICE | CLUSTER | TRAIN
   | LIKE | INPUT | INT | FLOAT | BOOL | BELOW | STATE | NEXT | RANDOM | ALONG | LOSS | METRIC | AND | OR
   | MEMORY | AT | PEAK | NODES | OF | LINK | NETWORK | TIER | STORAGE | MTBF | PRICE | PER | NODE
+  | EFFICIENCY | PASSES | RESPONSE | PROTOCOL | CURVE | MEASURED
   | ON | DATA | BATCH | STEPS | EPOCHS | SAMPLES | UNTIL | OPTIMIZE | AVERAGE | EVALUATE | SEED | LAYOUT | SYNC
   | PRECISION | COMPRESS | RECOMPUTE | CHECKPOINT | EXPORT | RESTART | ELASTIC | ADAPT | FREEZE | QUANTIZE | PRUNE
   | START | SEARCH | MINIMIZE | MAXIMIZE

@@ -1,5 +1,6 @@
 #include "frontend/ast/Dump.h"
 #include "frontend/Diagnostics.h"
+#include <sstream>
 
 namespace echelon::frontend {
 
@@ -50,10 +51,47 @@ std::string list(const char *head, std::initializer_list<const Expr *> operands)
   return s + ")";
 }
 
+std::string dump(const Setting &s) {
+  std::ostringstream text;
+  text << s.name.text << (s.precision ? " " + s.precision->text : "") << " " << s.value.value;
+  return text.str();
+}
+
+std::string dump(const std::vector<Setting> &settings) {
+  std::string s;
+  for (const Setting &setting : settings)
+    s += (s.empty() ? " " : ", ") + dump(setting);
+  return s;
+}
+
+std::string dump(const Curve &c) {
+  std::ostringstream text;
+  text << "curve " << c.name.text << (c.ranks ? " over " + std::to_string(c.ranks) : "");
+  for (const Curve::Point &point : c.points)
+    text << " (" << point.size.value << " " << point.value.value << ")";
+  return text.str();
+}
+
 class Printer {
 public:
   explicit Printer(const SourceManager &sources) : sources(sources) {}
   std::string text;
+
+  void settings(const std::string &head, const std::vector<Setting> &list) {
+    ++depth;
+    if (!list.empty())
+      line(list.front().name.range, head + dump(list));
+    --depth;
+  }
+
+  void measured(const std::vector<Curve> &curves, const std::optional<Measurement> &measured) {
+    ++depth;
+    for (const Curve &curve : curves)
+      line(curve.range, dump(curve));
+    if (measured)
+      line(measured->range, "measured " + measured->date + " on " + measured->place + dump(measured->settings));
+    --depth;
+  }
 
   void body(const Body &statements) {
     ++depth;
@@ -244,10 +282,20 @@ std::string dump(const Program &program, const SourceManager &sources) {
       printer.formals("model", m.name, m.formals);
       printer.body(m.body);
     }
-    for (const Device &d : file->devices)
-      printer.line(d.range, "device " + d.name.text);
-    for (const Link &l : file->links)
-      printer.line(l.range, "link " + l.name.text);
+    for (const Device &d : file->devices) {
+      printer.line(d.range, "device " + d.name.text + (d.base ? " = " + d.base->text() : ""));
+      printer.settings("efficiency", d.efficiency);
+      printer.settings("passes", d.passes);
+      printer.settings("response", d.response);
+      printer.measured(d.curves, d.measured);
+    }
+    for (const Link &l : file->links) {
+      printer.line(l.range, "link " + l.name.text + (l.channel.named ? " = " + l.channel.named->text() : ""));
+      printer.settings("response", l.response);
+      for (const Protocol &protocol : l.protocols)
+        printer.settings("protocol " + protocol.name.text, protocol.settings);
+      printer.measured(l.curves, l.measured);
+    }
     for (const Cluster &c : file->clusters)
       printer.line(c.range, "cluster " + c.name.text);
     for (const Train &t : file->trains) {

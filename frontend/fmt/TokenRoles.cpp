@@ -41,6 +41,7 @@ private:
     case P::RuleClause:
     case P::RuleLayoutClause:
     case P::RuleDeviceClause:
+    case P::RuleLinkPart:
     case P::RuleClusterClause:
     case P::RuleMapping:
     case P::RuleImportDecl:
@@ -64,8 +65,8 @@ private:
 
   static bool isBlock(ParserRuleContext *c) {
     size_t rule = c->getRuleIndex();
-    return (rule == P::RuleBody || rule == P::RuleTrain || rule == P::RuleDevice || rule == P::RuleCluster ||
-            rule == P::RuleClause || rule == P::RuleMappings) &&
+    return (rule == P::RuleBody || rule == P::RuleTrain || rule == P::RuleDevice || rule == P::RuleLink ||
+            rule == P::RuleCluster || rule == P::RuleClause || rule == P::RuleMappings) &&
            terminal(c, P::LBRACE);
   }
 
@@ -94,7 +95,7 @@ private:
     for (tree::ParseTree *child : block->children) {
       auto *c = dynamic_cast<ParserRuleContext *>(child);
       if (!c || (c->getRuleIndex() != P::RuleClause && c->getRuleIndex() != P::RuleDeviceClause &&
-                 c->getRuleIndex() != P::RuleClusterClause))
+                 c->getRuleIndex() != P::RuleLinkPart && c->getRuleIndex() != P::RuleClusterClause))
         continue;
       if (auto *layout = dynamic_cast<P::LayoutBlockContext *>(c); layout && layout->MESH())
         continue;

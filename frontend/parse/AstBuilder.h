@@ -57,6 +57,11 @@ private:
   Device device(P::DeviceContext *);
   Link link(P::LinkContext *);
   Channel channel(P::ChannelContext *);
+  Channel speed(P::SpeedContext *);
+  Setting setting(P::SettingContext *);
+  Curve curve(P::CurveContext *);
+  Measurement measurement(P::MeasurementContext *);
+  void append(std::vector<Setting> &list, const std::vector<P::SettingContext *> &settings);
   /// A count of things: at least 1.
   int64_t whole(antlr4::tree::TerminalNode *);
   Cluster cluster(P::ClusterContext *);

@@ -317,22 +317,62 @@ void AstBuilder::checkPlaces(const Body &body, bool inBlock, int repeats) {
 
 // ---- machines
 
+Setting AstBuilder::setting(P::SettingContext *c) { return {ident(c->name()), std::nullopt, quantity(c->quantity())}; }
+
+void AstBuilder::append(std::vector<Setting> &list, const std::vector<P::SettingContext *> &settings) {
+  for (auto *c : settings)
+    list.push_back(setting(c));
+}
+
+Curve AstBuilder::curve(P::CurveContext *c) {
+  Curve out{ident(c->name()), c->NUMBER() ? whole(c->NUMBER()) : 0, {}, range(c)};
+  for (auto *point : c->point())
+    out.points.push_back({quantity(point->quantity(0)), quantity(point->quantity(1))});
+  return out;
+}
+
+Measurement AstBuilder::measurement(P::MeasurementContext *c) {
+  Measurement out{stringValue(c->STRING(0)), stringValue(c->STRING(1)), {}, range(c->STRING(0)), range(c)};
+  append(out.settings, c->setting());
+  return out;
+}
+
 Device AstBuilder::device(P::DeviceContext *c) {
   Device d;
   d.name = ident(c->name());
   d.range = range(c->start, c->name()->stop);
+  if (c->path())
+    d.base = path(c->path());
+  auto twice = [&](ParserRuleContext *clause) {
+    diagnostics.error(Code::E0402, places.of(clause->start),
+                      "'" + clause->start->getText() + "' is given twice in device '" + d.name.text + "'");
+  };
   for (auto *clause : c->deviceClause()) {
     if (auto *memory = dynamic_cast<P::MemoryClauseContext *>(clause)) {
       if (d.memory) {
-        diagnostics.error(Code::E0402, places.of(clause->start),
-                          "'memory' is given twice in device '" + d.name.text + "'");
+        twice(clause);
         continue;
       }
       d.memory = quantity(memory->quantity(0));
       d.bandwidth = quantity(memory->quantity(1));
-    } else {
-      for (auto *peak : static_cast<P::PeakClauseContext *>(clause)->peak())
+    } else if (auto *peaks = dynamic_cast<P::PeakClauseContext *>(clause)) {
+      for (auto *peak : peaks->setting())
         d.peaks.push_back({ident(peak->name()), quantity(peak->quantity())});
+    } else if (auto *of = dynamic_cast<P::EfficiencyClauseContext *>(clause)) {
+      for (auto *e : of->efficiency())
+        d.efficiency.push_back(
+            {ident(e->name(0)), e->name(1) ? std::optional(ident(e->name(1))) : std::nullopt, quantity(e->quantity())});
+    } else if (auto *passes = dynamic_cast<P::PassesClauseContext *>(clause)) {
+      append(d.passes, passes->setting());
+    } else if (auto *response = dynamic_cast<P::ResponseClauseContext *>(clause)) {
+      append(d.response, response->setting());
+    } else if (auto *measured = dynamic_cast<P::CurveClauseContext *>(clause)) {
+      d.curves.push_back(curve(measured->curve()));
+    } else if (auto *when = dynamic_cast<P::MeasuredClauseContext *>(clause)) {
+      if (d.measured)
+        twice(clause);
+      else
+        d.measured = measurement(when->measurement());
     }
   }
   return d;
@@ -348,12 +388,17 @@ int64_t AstBuilder::whole(TerminalNode *n) {
 }
 
 Channel AstBuilder::channel(P::ChannelContext *c) {
+  if (c->speed())
+    return speed(c->speed());
   Channel out;
   out.range = range(c);
-  if (c->path()) {
-    out.named = path(c->path());
-    return out;
-  }
+  out.named = path(c->path());
+  return out;
+}
+
+Channel AstBuilder::speed(P::SpeedContext *c) {
+  Channel out;
+  out.range = range(c);
   if (c->NUMBER())
     out.lanes = whole(c->NUMBER());
   out.bandwidth = quantity(c->quantity(0));
@@ -362,7 +407,35 @@ Channel AstBuilder::channel(P::ChannelContext *c) {
 }
 
 Link AstBuilder::link(P::LinkContext *c) {
-  return {ident(c->name()), channel(c->channel()), range(c->start, c->name()->stop)};
+  Link out;
+  out.name = ident(c->name());
+  out.channel = channel(c->channel());
+  out.range = range(c->start, c->name()->stop);
+  auto twice = [&](ParserRuleContext *clause) {
+    diagnostics.error(Code::E0402, places.of(clause->start),
+                      "'" + clause->start->getText() + "' is given twice in link '" + out.name.text + "'");
+  };
+  for (auto *clause : c->linkPart()) {
+    if (auto *at = dynamic_cast<P::SpeedClauseContext *>(clause)) {
+      if (out.speed)
+        twice(clause);
+      else
+        out.speed = speed(at->speed());
+    } else if (auto *response = dynamic_cast<P::LinkResponseClauseContext *>(clause)) {
+      append(out.response, response->setting());
+    } else if (auto *n = dynamic_cast<P::ProtocolClauseContext *>(clause)) {
+      out.protocols.push_back({ident(n->name()), {}, range(n)});
+      append(out.protocols.back().settings, n->setting());
+    } else if (auto *measured = dynamic_cast<P::LinkCurveClauseContext *>(clause)) {
+      out.curves.push_back(curve(measured->curve()));
+    } else if (auto *when = dynamic_cast<P::LinkMeasuredClauseContext *>(clause)) {
+      if (out.measured)
+        twice(clause);
+      else
+        out.measured = measurement(when->measurement());
+    }
+  }
+  return out;
 }
 
 Cluster AstBuilder::cluster(P::ClusterContext *c) {

@@ -152,6 +152,7 @@ bool isStatementRule(size_t rule) {
   case P::RuleClause:
   case P::RuleLayoutClause:
   case P::RuleDeviceClause:
+  case P::RuleLinkPart:
   case P::RuleClusterClause:
   case P::RuleMapping:
   case P::RuleModel:
@@ -253,12 +254,29 @@ const char *formOfClause(size_t token) {
   return nullptr;
 }
 
-const char *formOfMachine(size_t token) {
+const char *formOfMachine(size_t token, bool ofLink) {
   switch (token) {
   case P::MEMORY:
     return "memory 80 GB at 2039 GB/s";
   case P::PEAK:
     return "peak fp32 19.5 TFLOP/s, bf16 312 TFLOP/s";
+  case P::EFFICIENCY:
+    return "efficiency product 0.83, product fp32 0.7, memory 0.72";
+  case P::PASSES:
+    return "passes softmax 3, cross_entropy 2";
+  case P::RESPONSE:
+    return ofLink ? "response floor 20 us, rate 0.8" : "response host 70 us, k_half 350";
+  case P::PROTOCOL:
+    return "protocol NAME start 37.9 us, rate 0.83";
+  case P::CURVE:
+    return "curve memory = 32 KiB at 60 GB/s, 256 MiB at 12 GB/s, or of a link, curve all_reduce over 4 = 1 MiB at 40 "
+           "us";
+  case P::MEASURED:
+    return "measured \"2026-11-29\" on \"NAME\", load 0.4, spread 3%";
+  case P::DEVICE:
+    return "device NAME { memory … }, or device NAME = OTHER { what is not as there }";
+  case P::AT:
+    return "at 4 x 100 Gb/s, 5 us";
   case P::NODES:
     return "nodes 128 of 8 x DEVICE";
   case P::LINK:
@@ -288,10 +306,12 @@ const char *formOf(size_t token, size_t rule) {
   case P::RuleLayoutClause:
     return formOfClause(token);
   case P::RuleDeviceClause:
+  case P::RuleLinkPart:
   case P::RuleClusterClause:
+  case P::RuleDevice:
   case P::RuleCluster:
   case P::RuleLink:
-    return formOfMachine(token);
+    return formOfMachine(token, rule == P::RuleLinkPart);
   }
   return nullptr;
 }

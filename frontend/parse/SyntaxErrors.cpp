@@ -28,6 +28,8 @@ bool isStatementWord(size_t t) {
   return t == P::INPUT || t == P::LOSS || t == P::METRIC || t == P::STATE || t == P::RANDOM || isReserved(t);
 }
 
+bool isMachineRule(size_t rule) { return rule == P::RuleDevice || rule == P::RuleLink || rule == P::RuleCluster; }
+
 bool isPlaceRule(size_t rule) { return rule == P::RulePlace || rule == P::RulePlaceNames; }
 
 bool isComparison(size_t t) { return t == P::EQ || t == P::NE || t == P::LT || t == P::LE || t == P::GT || t == P::GE; }
@@ -411,8 +413,8 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
   Unexpected u{s, at, before, before ? previous(s.tokens, before) : nullptr, worthNaming(s.expected), false, false};
   if (sayMisplaced(s, u.beforeThat))
     return;
-  u.isComplete =
-      u.expects("a clause") || u.expects("a statement") || u.expects("a layout clause") || u.expects("'import'");
+  u.isComplete = u.expects("a clause") || u.expects("a statement") || u.expects("a layout clause") ||
+                 u.expects("'import'") || (isMachineRule(s.context->getRuleIndex()) && u.expects("'}'"));
   u.isAfterOperand = u.isAfter(P::RPAREN) || u.isAfter(P::RBRACKET) || u.isAfter(P::NUMBER);
   const std::string did = s.atName() ? didYouMean(at->getText(), words(s.parser, s.set)) : "";
   if (isComparison(type) && before && u.isComplete) {
@@ -420,7 +422,8 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
     return;
   }
   if (u.isComplete && s.atName() && s.first(at))
-    return sayNoBeginning(s, did);
+    return sayNoBeginning(
+        s, !did.empty() || !isMachineRule(s.context->getRuleIndex()) ? did : "; expected " + listed(u.expected, "or"));
   const std::string hint = hintFor(u);
   const std::string what = !did.empty()                                  ? did
                            : !hint.empty()                               ? hint
@@ -489,7 +492,7 @@ void SyntaxErrors::sync(Parser *parser) {
   atn::ATNState *state = parser->getATN().states[parser->getState()];
   size_t type = state->getStateType(), rule = parser->getRuleContext()->getRuleIndex();
   bool list = rule == P::RuleFile || rule == P::RuleBody || rule == P::RuleTrain || rule == P::RuleDevice ||
-              rule == P::RuleCluster || rule == P::RuleClause || rule == P::RuleMappings;
+              rule == P::RuleLink || rule == P::RuleCluster || rule == P::RuleClause || rule == P::RuleMappings;
   if (!list || (type != atn::ATNState::STAR_LOOP_ENTRY && type != atn::ATNState::STAR_LOOP_BACK))
     return;
   TokenStream &tokens = *parser->getTokenStream();

@@ -221,6 +221,20 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   return cost;
 }
 
+std::string echelon::inTime(double seconds) {
+  const char *unit = " s";
+  if (seconds < 1)
+    for (const char *smaller : {" ms", " us", " ns"}) {
+      seconds *= 1000;
+      unit = smaller;
+      if (seconds >= 1)
+        break;
+    }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.3g", seconds) << unit;
+  return text;
+}
+
 /// `where`: of which ranks the sum is, if they send unequally much.
 static void print(const std::vector<MessageCost> &messages, const char *where, llvm::raw_ostream &os) {
   if (messages.empty())
@@ -230,7 +244,10 @@ static void print(const std::vector<MessageCost> &messages, const char *where, l
     std::string place = m.place.empty() ? "" : " (" + m.place + ")";
     os << llvm::format("  %4lld x %-14s over %-8s%12lld bytes  ", static_cast<long long>(m.count), m.op.c_str(),
                        m.axis.c_str(), static_cast<long long>(m.bytes))
-       << m.reason << (StringRef(m.reason).contains(place) ? "" : place) << "\n";
+       << m.reason << (StringRef(m.reason).contains(place) ? "" : place);
+    if (m.seconds > 0)
+      os << ", " << inTime(m.seconds) << " each";
+    os << "\n";
   }
   if (!messages.empty())
     os << llvm::format("  in all%s %lld messages, %lld bytes\n", where, static_cast<long long>(sum.count),

@@ -18,7 +18,12 @@ struct MessageCost {
   std::string reason;    ///< layout clause and operation
   std::string place;     ///< "mlp.ech:15"
   std::string phase;     ///< "forward", "backward", "update"
+  double seconds = 0;    ///< of one, alone; 0: nobody has asked a machine
 };
+
+/// "12.3 ms".
+std::string inTime(double seconds);
+
 
 /// Bytes of one rank.
 struct MemoryCost {

@@ -1,10 +1,12 @@
-// echelon plan SPEC [--json]: what a step stores, communicates and decays, read off the program that would run.
+// echelon plan SPEC [--json]: what a step takes, stores, communicates and decays, read off the program that would run.
 #include "passes/cost/ProgramCost.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
+#include "tools/driver/compile/StepCost.h"
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
+#include "tools/echelon/StepJson.h"
 
 #include <iostream>
 #include <memory>
@@ -25,6 +27,7 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
                         {"bytes", m.bytes},
                         {"algorithm", m.algorithm},
                         {"count", m.count},
+                        {"time_s", m.seconds},
                         {"phase", m.phase},
                         {"place", m.place},
                         {"reason", m.reason}});
@@ -33,7 +36,7 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
                               const ProgramCost &plan, const std::vector<LineDecay> &decay,
-                              const RecomputeCost &recompute) {
+                              const RecomputeCost &recompute, const StepCost &step) {
   nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), lines = nlohmann::ordered_json::array();
   for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
     mesh[axis.name] = axis.size;
@@ -44,11 +47,19 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                      {"takes", entry.decayed},
                      {"leaves", entry.spared}});
   const MemoryCost &memory = plan.memory;
+  const std::optional<bool> fits = step.fits(memory.total - plan.copyBytes); // snapshots are written without it, too
   nlohmann::ordered_json made = {
       {"train", compilation.settings.name},
       {"mesh", mesh},
       {"batch", compilation.settings.batch},
       {"micro_batch", compilation.settings.batch / compilation.settings.microBatches},
+      {"step_time_s", step.time.seconds},
+      {"tokens_per_s", step.tokensPerSecond()},
+      {"samples_per_s", step.samplesPerSecond()},
+      {"mfu", step.peak > 0 ? nlohmann::ordered_json(step.utilisation()) : nlohmann::ordered_json()},
+      {"bubble_fraction", step.time.bubble},
+      {"fits", fits ? nlohmann::ordered_json(*fits) : nlohmann::ordered_json()},
+      {"time", timeJson(step)},
       {"memory_bytes",
        {{"params", memory.params},
         {"gradients", memory.gradients},
@@ -92,6 +103,9 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                         {"bubble", pipeline->bubble}};
   if (plan.pipeline && !plan.pipeline->counts.empty())
     made["pipeline"]["counts"] = plan.pipeline->counts;
+  if (plan.pipeline)
+    made["pipeline"]["busy_s"] = step.time.busy;
+  made["work"] = workJson(step.step, step.time);
   return made;
 }
 
@@ -117,10 +131,12 @@ std::string offloadText(const Compilation &compilation, const ProgramCost &plan)
 int plan(const PlanOptions &options) {
   Compilation compilation(options);
   std::vector<std::string> mathematics, ofClauses;
+  double forward = 0;
   bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
   if (good) {
     mathematics = compilation.otherMathematics();
     ofClauses = sentencesOfClauses(compilation.settings);
+    forward = forwardProducts(*compilation.module);
     good = compilation.lower(Stage::Shaped);
   }
   if (!good) {
@@ -131,14 +147,15 @@ int plan(const PlanOptions &options) {
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
+  const StepCost step = stepCost(compilation, forward, made);
   if (options.json) {
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
-    std::cout << toJson(compilation, all, made, decay, recompute)
+    std::cout << toJson(compilation, all, made, decay, recompute, step)
                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << made.text() << offloadText(compilation, made) << recomputeText(recompute) << decayText(decay)
+    std::cout << step.text() << made.text() << offloadText(compilation, made) << recomputeText(recompute) << decayText(decay)
               << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);
   }
@@ -150,13 +167,17 @@ void addPlan(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App *command = app.add_subcommand(
       "plan",
-      "memory of a rank by category, every collective with bytes, count and reason, and which parameters decay");
+      "what a step takes, memory of a rank by category, every collective with bytes, count, time and reason, and which "
+      "parameters decay");
   addSpecOptions(command, *options);
   addTargetOption(command, *options);
   addRanksOption(command, *options);
   command->add_flag("--json", options->json, "the same as JSON");
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
-  command->callback([options, &exitCode] { exitCode = plan(*options); });
+  command->callback([options, command, &exitCode] {
+    options->ofCluster = command->count("--target") == 0;
+    exitCode = plan(*options);
+  });
 }
 
 } // namespace echelon

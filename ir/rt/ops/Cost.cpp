@@ -1,5 +1,5 @@
 // What operations cost. A roofline needs lower bounds: the arithmetic and the bytes that no kernel can do without.
-#include "ir/rt/Rt.h"
+#include "ir/rt/Product.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -68,12 +68,43 @@ Cost echelon::rt::costOfKernel(Operation *op) {
   return {kernelName(op), "kernels", 0, touchedBytes(op), firstWritten(op)};
 }
 
+namespace {
+/// Sizes of attention, in the order of its definition.
+template <typename Op> SmallVector<int64_t> sizesOf(Op op) {
+  return llvm::map_to_vector(op.getSizes().template getAsRange<SizeAttr>(), [](SizeAttr s) { return s.count(); });
+}
+
+Product productOf(GemmOp op) {
+  Product product = {op.getM().count(), op.getN().count(), op.getK().count(), 1, buffer(op.getA()).getElement()};
+  for (size_t i = 0; i < op.getBatch().size(); i += 4)
+    product.batch *= op.getBatch()[i];
+  return product;
+}
+/// Of the keys of so many ranks.
+template <typename Op> Product productOfScores(Op op, int64_t ranks = 1) {
+  const SmallVector<int64_t> sizes = sizesOf(op);
+  return {sizes[3], ranks * sizes[4], sizes[5], sizes[0] * sizes[1] * sizes[2], buffer(op.getQ()).getElement()};
+}
+} // namespace
+
+Product echelon::rt::productOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Product>(op)
+      .Case([](GemmOp gemm) { return ::productOf(gemm); })
+      .Case([](ConvOp conv) {
+        Product product;
+        product.factors = buffer(conv.getLhs()).getElement();
+        return product;
+      })
+      .Case<AttentionOp, AttentionGradOp>([](auto attention) { return productOfScores(attention); })
+      .Case<RingAttentionOp, RingAttentionGradOp>(
+          [](auto ring) { return productOfScores(ring, static_cast<int64_t>(ring.getRanks())); })
+      .Default([](Operation *) { return Product(); });
+}
+
 Cost GemmOp::cost() {
-  int64_t products = 1;
-  for (size_t i = 0; i < getBatch().size(); i += 4)
-    products *= getBatch()[i];
-  return {kernelName(*this), "products", 2 * products * getM().count() * getN().count() * getK().count(),
-          touchedBytes(*this), getC()};
+  const Product product = ::productOf(*this);
+  return {kernelName(*this), "products", 2 * product.batch * product.m * product.n * product.k, touchedBytes(*this),
+          getC()};
 }
 Cost GatherOp::cost() { return {kernelName(*this), "kernels", 0, static_cast<int64_t>(getMoved()), getY()}; }
 Cost ScatterAddOp::cost() { return {kernelName(*this), "kernels", 0, static_cast<int64_t>(getMoved()), getTable()}; }
@@ -85,7 +116,7 @@ Cost ConvOp::cost() {
 namespace {
 /// Of half the scores where they are causal; as many products run over keys as over values.
 template <typename Op> int64_t attentionFlops(Op op, int64_t products) {
-  auto sizes = llvm::map_to_vector(op.getSizes().template getAsRange<SizeAttr>(), [](SizeAttr s) { return s.count(); });
+  const SmallVector<int64_t> sizes = sizesOf(op);
   int64_t scores = sizes[0] * sizes[1] * sizes[2] * sizes[3] * sizes[4] / (op.getCausal() ? 2 : 1);
   return scores * (sizes[5] + sizes[6]) * products;
 }

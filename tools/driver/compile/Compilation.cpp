@@ -3,6 +3,7 @@
 
 #include "codegen/Emit.h"
 #include "frontend/elaborate/Walk.h"
+#include "frontend/resolve/MachineOf.h"
 #include "ir/dist/Dist.h"
 #include "ir/ech/Build.h"
 #include "ir/ech/Decimal.h"
@@ -127,6 +128,8 @@ bool Compilation::resolveBlock() {
   }
   if (options.drawsArrivals && settings.sync && settings.sync->delay.empty() && !settings.sync->isLocal())
     settings.sync->drawArrivals();
+  if (isResolved && options.ofCluster && frontend::machineOf(*program, settings).isOfGpus())
+    options.machine = Machine::Cuda;
   if (isResolved && options.machine != Machine::Cpu)
     checkAlgorithms();
   if (isResolved || options.allowNotBuilt)

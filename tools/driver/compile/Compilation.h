@@ -28,6 +28,7 @@ struct CompileOptions {
   std::string dumpStages;            // folder for the IR after each pass; empty: none
 
   Machine machine = Machine::Cpu;
+  bool ofCluster = false; // `plan` without --target: for a GPU where the spec's cluster is of GPUs
   PipelineOptions pipeline;
   int64_t nodeRanks = 0; // ranks of a machine; 0: as the spec's cluster says
 
@@ -86,7 +87,7 @@ public:
   /// Prints what was found, and returns whether there were errors.
   bool printDiagnostics() const;
 
-  const CompileOptions options;
+  CompileOptions options; // its machine is settled by resolve()
   frontend::SourceManager sources;
   frontend::Diagnostics diagnostics;
   std::unique_ptr<frontend::Program> program;
@@ -99,10 +100,10 @@ public:
 private:
   Target target() const { return options.machine == Machine::Cpu ? Target::Cpu : Target::Gpu; }
   bool chooseTrain();
-  bool resolveBlock();   ///< settings, as the options want it; false: errors
-  bool elaborateModel(); ///< module and facts; false: errors
+  bool resolveBlock();       ///< settings, as the options want it; false: errors
+  bool elaborateModel();     ///< module and facts; false: errors
   void refuseCombinations(); ///< clauses that do not go together yet
-  void checkLayoutAxes(); ///< that the axes of `split` lines are there
+  void checkLayoutAxes();    ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();
   void checkAlgorithms(); ///< of collectives, where NCCL does them
   void reportNotBuilt(size_t from = 0);

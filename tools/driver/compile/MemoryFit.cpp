@@ -45,6 +45,14 @@ int64_t bytesUnder(CompileOptions options) {
     return 0;
   return programCost(*other.module).memory.total;
 }
+
+/// What is told of memory that a device has, and keeps.
+std::string ofMemory(const frontend::RunSettings &settings) {
+  const auto &memory = settings.device->memory;
+  return memory && double(settings.deviceBytes) < memory->value
+             ? " for tensors, of " + inUnits(static_cast<int64_t>(memory->value))
+             : "";
+}
 } // namespace
 
 /// What could still be stored in parts over the mesh axes that split the batch: the optimizer's state first, which
@@ -103,8 +111,8 @@ bool Compilation::checkMemory() {
   auto [part, bytes] = largestPart(memory);
   diagnostics.error(Code::E0314, settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange,
                     "a rank would take " + inUnits(memory.total) + ", and a " + settings.deviceName + " has " +
-                        inUnits(settings.deviceBytes) + "; the largest part is " + part + ", " + inUnits(bytes) + "; " +
-                        whatFits());
+                        inUnits(settings.deviceBytes) + ofMemory(settings) + "; the largest part is " + part + ", " +
+                        inUnits(bytes) + "; " + whatFits());
   return false;
 }
 

@@ -236,7 +236,7 @@ bool isOneValue(llvm::StringRef value, bool isList) {
 }
 
 /// One word of the command line: a path and what is put there.
-struct Setting {
+struct Assignment {
   std::string path, value;
   std::vector<std::string> names; // of the path: the clause's, then what is in it
 
@@ -244,7 +244,7 @@ struct Setting {
 };
 
 /// False, with `why` set: it does not read as one setting.
-bool parse(const std::string &word, Setting &setting, std::string &why) {
+bool parse(const std::string &word, Assignment &setting, std::string &why) {
   const auto [path, value] = llvm::StringRef(word).split('=');
   setting = {path.trim().str(), value.trim().str(), {}};
   llvm::SmallVector<llvm::StringRef> names;
@@ -259,7 +259,7 @@ bool parse(const std::string &word, Setting &setting, std::string &why) {
 }
 
 /// The clauses that it sets; where there are several of the word and not one has the value alone, none, with `why` set.
-std::vector<const Clause *> clausesMeant(const SourceManager &sources, const Train &train, const Setting &setting,
+std::vector<const Clause *> clausesMeant(const SourceManager &sources, const Train &train, const Assignment &setting,
                                          std::string &why) {
   std::vector<const Clause *> all;
   for (const Clause &clause : train.clauses)
@@ -278,7 +278,7 @@ std::vector<const Clause *> clausesMeant(const SourceManager &sources, const Tra
 }
 
 /// Why a train block has nothing of this path.
-std::string whyNothing(const SourceManager &sources, const Train &train, const Setting &setting) {
+std::string whyNothing(const SourceManager &sources, const Train &train, const Assignment &setting) {
   const std::string &name = setting.names.front();
   std::vector<std::string> words, owners; // owners: clauses with an argument of that name
   for (const Clause &clause : train.clauses) {
@@ -294,7 +294,7 @@ std::string whyNothing(const SourceManager &sources, const Train &train, const S
 }
 
 /// What one setting changes; nothing, with `why` set, where it cannot be.
-std::vector<TextEdit> editsOf(const SourceManager &sources, const Train &train, const Setting &setting,
+std::vector<TextEdit> editsOf(const SourceManager &sources, const Train &train, const Assignment &setting,
                               std::string &why) {
   Setter setter(sources, setting.value);
   bool found = false;
@@ -320,7 +320,7 @@ std::string echelon::applySettings(const SourceManager &sources, const Train &tr
                                    const std::vector<std::string> &settings, std::string &why) {
   std::vector<TextEdit> edits;
   for (const std::string &word : settings) {
-    Setting setting;
+    Assignment setting;
     if (!parse(word, setting, why))
       return "";
     for (TextEdit &edit : editsOf(sources, train, setting, why))

@@ -3,6 +3,7 @@
 // part of a processor. Of machines that --hosts names no more is known than how many they are.
 #include "tools/driver/start/RunPlace.h"
 
+#include "frontend/resolve/Machines.h"
 #include "runtime/launch/MachineMemory.h"
 #include "runtime/transport/shared/WaitPolicy.h"
 
@@ -41,9 +42,9 @@ int64_t machinesIn(const std::string &file) {
 }
 
 /// Of a device that is no part of a processor, wherever it is; empty: it may be one.
-std::string whyNoCore(const Device &device, bool isCatalogued) {
+std::string whyNoCore(const Device &device, const Device *catalogued) {
   const std::string name = "a program trains on the cores of processors, and " + device.name.text;
-  if (isCatalogued)
+  if (catalogued && catalogued->name.text != kDeviceHere)
     return name + " is a GPU";
   for (const Device::Peak &peak : device.peaks)
     if (peak.precision.text == "tf32" || peak.precision.text == "fp8")
@@ -76,8 +77,7 @@ std::string whyNotHere(const Compilation &compilation, const std::string &hosts,
   const RunSettings &plan = compilation.settings;
   const Cluster::Nodes &nodes = *plan.cluster->nodes;
   if (plan.device)
-    if (std::string why = whyNoCore(*plan.device, compilation.program->file(plan.device->name.range.file)->isLibrary);
-        !why.empty())
+    if (std::string why = whyNoCore(*plan.device, catalogued(*compilation.program, *plan.device)); !why.empty())
       return why;
   const int64_t taken = (plan.ranks() + nodes.devices - 1) / nodes.devices;
   if (!hosts.empty()) {

@@ -1,0 +1,21 @@
+// A step as the planner's timeline takes it, read off the program that will be emitted: what it calls, in its order.
+#pragma once
+#include "ir/dist/Dist.h"
+#include "passes/cost/ProgramCost.h"
+#include "planner/timeline/Step.h"
+
+namespace echelon {
+
+/// How a step is placed and computed, beside what its module says.
+struct StepPlace {
+  int64_t perNode = 1; ///< ranks of a node
+  bool isTf32 = false; ///< products of numbers of four bytes are of 19 bits
+};
+
+/// What `train` does, and `update` where there is one, of a module whose arenas are planned.
+planner::Step stepOf(mlir::ModuleOp module, const StepPlace &place);
+
+/// One message as a rank sees it.
+planner::Message messageOf(const MessageCost &cost, dist::MeshAttr mesh, int64_t perNode);
+
+} // namespace echelon

@@ -1,0 +1,239 @@
+// How long a kernel takes on a device. Units: seconds, bytes, flop; rates of the data sheet times the part that kernels
+// reach. The form is that of a roofline (Williams et al. 2009) with what a kernel's start and end cost.
+#include "planner/machine/Machine.h"
+#include "planner/machine/Constants.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace echelon::planner {
+
+namespace {
+const char *nameOf(Precision precision) {
+  switch (precision) {
+  case Precision::Fp64:
+    return "fp64";
+  case Precision::Fp32:
+    return "fp32";
+  case Precision::Tf32:
+    return "tf32";
+  case Precision::Bf16:
+    return "bf16";
+  case Precision::Fp16:
+    return "fp16";
+  case Precision::Fp8:
+    return "fp8";
+  }
+  return "";
+}
+
+double bytesOf(Precision precision) {
+  switch (precision) {
+  case Precision::Fp64:
+    return 8;
+  case Precision::Fp32:
+  case Precision::Tf32:
+    return 4;
+  case Precision::Bf16:
+  case Precision::Fp16:
+    return 2;
+  case Precision::Fp8:
+    return 1;
+  }
+  return 4;
+}
+
+/// The name under which a device may tell of a kernel: "reduce_sum" is a "reduce", "rms_normalize" a "normalize".
+std::string family(std::string kernel) {
+  if (kernel.rfind("rms_", 0) == 0)
+    kernel = kernel.substr(4);
+  while (!kernelNamed(kernel)) {
+    const size_t end = kernel.rfind('_');
+    if (end == std::string::npos)
+      return "";
+    kernel.resize(end);
+  }
+  return kernel;
+}
+
+template <typename T> const T *found(const std::map<std::string, T> &map, const std::string &key) {
+  auto it = map.find(key);
+  return it == map.end() ? nullptr : &it->second;
+}
+} // namespace
+
+double Curve::at(double size) const {
+  if (points.empty())
+    return 0;
+  auto next = std::lower_bound(points.begin(), points.end(), size,
+                               [](const auto &point, double wanted) { return point.first < wanted; });
+  if (next == points.begin())
+    return points.front().second;
+  if (next == points.end())
+    return points.back().second;
+  const auto &[x0, y0] = *(next - 1);
+  const auto &[x1, y1] = *next;
+  const double along = std::log(size / x0) / std::log(x1 / x0);
+  return y0 * std::pow(y1 / y0, along);
+}
+
+double Device::peak(Precision precision) const {
+  // Each can be done in the ones behind it, and a unit for twice the width does half as much.
+  static const std::map<Precision, std::vector<std::pair<Precision, double>>> instead = {
+      {Precision::Fp8, {{Precision::Fp8, 1}, {Precision::Bf16, 1}, {Precision::Fp16, 1}, {Precision::Fp32, 1}}},
+      {Precision::Bf16, {{Precision::Bf16, 1}, {Precision::Fp16, 1}, {Precision::Tf32, 1}, {Precision::Fp32, 1}}},
+      {Precision::Fp16, {{Precision::Fp16, 1}, {Precision::Bf16, 1}, {Precision::Tf32, 1}, {Precision::Fp32, 1}}},
+      {Precision::Tf32, {{Precision::Tf32, 1}, {Precision::Fp32, 1}, {Precision::Bf16, 0.5}, {Precision::Fp16, 0.5}}},
+      {Precision::Fp32,
+       {{Precision::Fp32, 1}, {Precision::Fp64, 1}, {Precision::Bf16, 1.0 / 32}, {Precision::Fp16, 1.0 / 32}}},
+      {Precision::Fp64, {{Precision::Fp64, 1}, {Precision::Fp32, 0.5}}},
+  };
+  for (const auto &[other, part] : instead.at(precision))
+    if (auto it = peaks.find(other); it != peaks.end())
+      return it->second * part;
+  return 0;
+}
+
+bool Machine::isOfGpus() const {
+  constexpr double kMostBytesOfCore = 100e9, kMostFlopsOfCore = 0.5e12; // no core of any processor comes near these
+  const auto &peaks = device.peaks;
+  if (peaks.count(Precision::Tf32) || peaks.count(Precision::Fp8) || device.bandwidth > kMostBytesOfCore)
+    return true;
+  return std::any_of(peaks.begin(), peaks.end(), [](const auto &peak) { return peak.second > kMostFlopsOfCore; });
+}
+
+double Machine::constant(const char *name) const {
+  if (const double *said = found(device.costs, name))
+    return *said;
+  return constantNamed(deviceConstants(), name)->otherwise;
+}
+
+double Machine::hostSeconds() const { return constant("host"); }
+
+double Machine::lateSeconds(const Group &group) const {
+  return group.ranks < 2 ? 0 : constant("late") * hostSeconds() * std::log2(double(group.ranks));
+}
+
+double Machine::usableBytes() const {
+  return device.memoryBytes ? std::max(device.memoryBytes * constant("usable") - constant("reserve"), 0.0) : 0;
+}
+
+double Machine::efficiencyOf(const std::string &kernel, const char *otherwise, Precision precision) const {
+  for (const std::string &name : {kernel, std::string(otherwise)}) {
+    if (name.empty())
+      continue;
+    if (const double *said = found(device.efficiency, name + "." + nameOf(precision)))
+      return *said;
+    if (const double *said = found(device.efficiency, name))
+      return *said;
+    if (const Kernel *known = kernelNamed(name); known && known->typical)
+      return known->typical;
+  }
+  return 1;
+}
+
+// A memory-bound kernel: bytes x passes / (bandwidth x efficiency). Where rates were measured at sizes (caches), the
+// rate is theirs.
+double Machine::memorySeconds(const std::string &kernel, double bytes) const {
+  const double *times = found(device.passes, kernel);
+  if (!times)
+    times = found(device.passes, "memory");
+  const double moved = bytes * (times ? *times : 1);
+  if (const Curve *curve = found(device.curves, "memory"))
+    return moved / curve->at(bytes);
+  return device.bandwidth ? moved / (device.bandwidth * efficiencyOf(kernel, "memory", Precision::Fp32)) : 0;
+}
+
+// A product (m, k) by (k, n), `batch` of them: 2 m n k batch x (k + k_half) / k / (peak x efficiency); the start and
+// end of each tile's sum cost as much as k_half of its length. With `units` multiprocessors the work is that of whole
+// tiles, of the shape that is best for it, and where there are fewer tiles than units, some have none. Not faster than
+// its operands come from memory.
+double Machine::productSeconds(const std::string &kernel, const Work &work) const {
+  const double rate = device.peak(work.precision) * efficiencyOf(kernel, "product", work.precision);
+  const double units = constant("units"), batch = double(std::max<int64_t>(work.batch, 1));
+  const double m = double(work.m), n = double(work.n), k = double(work.k);
+  const bool hasShape = work.m > 0 && work.n > 0 && work.k > 0;
+  double seconds = 0;
+  if (rate > 0 && hasShape) {
+    const double inner = k + constant("k_half");
+    if (units > 0) {
+      static constexpr double kTiles[][2] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 64}};
+      double least = std::numeric_limits<double>::max();
+      for (const auto &[rows, columns] : kTiles) {
+        const double tiles = std::ceil(m / rows) * std::ceil(n / columns) * batch;
+        least = std::min(least, std::max(tiles, units) * 2 * rows * columns * inner);
+      }
+      seconds = least / rate;
+    } else {
+      seconds = 2 * batch * m * n * inner / rate;
+    }
+    const auto multiple = int64_t(constant("alignment"));
+    if (multiple > 1 && (work.m % multiple || work.n % multiple || work.k % multiple))
+      seconds *= constant("misaligned");
+  } else if (rate > 0) {
+    seconds = work.flops / rate;
+  }
+  if (const Curve *curve = found(device.curves, "product"); curve && work.flops > 0)
+    seconds = work.flops / curve->at(work.flops);
+  return std::max(seconds, memorySeconds("memory", work.bytes));
+}
+
+// Attention in one kernel: its flops at the part of the peak that the kernel reaches, and its operands' bytes. A device
+// with passes of attention has no such kernel: two products forward and four backward (the fifth is the forward's
+// again, which a written-out attention keeps), of all scores, masked or not, and so many passes over the scores
+// (queries m by keys n) in the precision of the arithmetic.
+double Machine::attentionSeconds(const Work &work) const {
+  const bool isGrad = work.kind == Work::Kind::AttentionGrad;
+  const char *kernel = isGrad ? "attention_grad" : "attention";
+  const double *passes = found(device.passes, kernel);
+  if (passes && *passes > 0 && work.m > 0 && work.n > 0) {
+    Work scores = work, mix = work;
+    scores.kind = mix.kind = Work::Kind::Product;
+    mix.n = work.k;
+    mix.k = work.n;
+    scores.flops = mix.flops = 2.0 * double(work.m) * double(work.n) * double(work.k) * double(work.batch);
+    scores.bytes = mix.bytes = 0;
+    const double products = productSeconds("product", scores) + productSeconds("product", mix);
+    const double bytes = double(work.batch) * double(work.m) * double(work.n) * bytesOf(work.precision);
+    return (isGrad ? 2 : 1) * products + *passes * memorySeconds("memory", bytes);
+  }
+  double efficiency = efficiencyOf(kernel, "", work.precision);
+  if (isGrad && !found(device.efficiency, kernel) && found(device.efficiency, "attention"))
+    efficiency = 0.8 * efficiencyOf("attention", "", work.precision); // a backward kernel's part of the forward's rate
+  const double rate = device.peak(work.precision) * efficiency;
+  return (rate > 0 ? work.flops / rate : 0) + memorySeconds("memory", work.bytes);
+}
+
+// A framework whose products add nothing makes a gradient first and adds it in a kernel of its own: so many passes over
+// the sum.
+double Machine::addingSeconds(const Work &work) const {
+  const double *passes = found(device.passes, "accumulate");
+  return passes && work.added > 0 ? *passes * memorySeconds("memory", work.added) : 0;
+}
+
+double Machine::seconds(const Work &work) const {
+  double seconds = 0;
+  switch (work.kind) {
+  case Work::Kind::Product:
+    seconds = productSeconds("product", work) + addingSeconds(work);
+    break;
+  case Work::Kind::Convolution:
+    seconds = productSeconds("convolution", work) + addingSeconds(work);
+    break;
+  case Work::Kind::Attention:
+  case Work::Kind::AttentionGrad:
+    seconds = attentionSeconds(work);
+    break;
+  case Work::Kind::Loop:
+  case Work::Kind::Kernel: {
+    const bool isNest = work.kind == Work::Kind::Loop && work.kernel != "update"; // told of by the user's names
+    const std::string kernel = isNest ? "loop" : family(work.kernel);
+    const double rate = device.peak(work.precision);
+    seconds = std::max(memorySeconds(kernel, work.bytes), rate > 0 ? work.flops / rate : 0);
+    break;
+  }
+  }
+  return std::max(seconds, constant("launch"));
+}
+
+} // namespace echelon::planner

@@ -1,0 +1,249 @@
+#include "planner/timeline/Clock.h"
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace echelon::planner {
+
+Prices::Prices(const Step &step, const Machine &machine, Issue issue)
+    : host(machine.hostSeconds()), terms(step.terms.size()) {
+  for (const Work &work : step.works)
+    works.push_back(machine.seconds(work));
+  const bool isBesideStages = std::any_of(step.messages.begin(), step.messages.end(), [](const Message &message) {
+    return message.kind == Message::Kind::Send && message.group.nodes > 1;
+  });
+  for (const Message &message : step.messages) {
+    const bool stalls = isBesideStages && message.kind != Message::Kind::Send && !message.isOfUpdate;
+    stall.push_back(stalls ? machine.besideStages(message.group) : 0);
+    messages.push_back(machine.seconds(message));
+    late.push_back(message.kind == Message::Kind::Send ? 0 : machine.lateSeconds(message.group));
+    overlap.push_back(std::min(machine.overlap(message.group), issue.mostOverlap));
+    link.push_back(message.group.nodes > 1 ? 1 : 0);
+  }
+}
+
+double Clock::end() const {
+  double last = std::max(device, host);
+  for (double link : links)
+    last = std::max(last, link);
+  return last;
+}
+
+void Clock::waitUntil(double time, size_t term) {
+  if (time <= device)
+    return;
+  terms[term] += time - device;
+  device = time;
+}
+
+void Clock::take(double seconds, size_t term) {
+  terms[term] += seconds;
+  device += seconds;
+}
+
+void Clock::add(const Piece &piece) {
+  device += piece.seconds;
+  for (size_t i = 0; i < piece.terms.size(); ++i)
+    terms[i] += piece.terms[i];
+}
+
+double Clock::issued(int64_t calls) {
+  const double seconds = double(calls) * prices->host;
+  if (!issue.isAhead) {
+    take(seconds, kHost);
+    return device;
+  }
+  host += seconds;
+  return host;
+}
+
+double Clock::readyFor(const Action &message) const {
+  return std::max({device,
+                   issue.isAhead ? host + prices->stall[message.what] + double(message.calls) * prices->host : 0,
+                   queues[message.term]});
+}
+
+/// When a message is done that is alone in its queue from `begin` on. What is under way in other queues of the link
+/// goes on, each at half of its rate while both do.
+double Clock::send(double begin, double seconds, size_t term, size_t link) {
+  const double others = links[link] - begin;
+  double end = begin + seconds;
+  if (others > 0) {
+    const double shared = std::min(seconds, others);
+    end += shared;
+    links[link] += shared;
+    for (auto &[ticket, started] : tickets)
+      for (Started &each : started)
+        if (each.link == link && each.term != term && each.end > begin)
+          each.end += shared;
+    for (size_t i = 0; i < queues.size(); ++i)
+      if (i != term && queues[i] > begin)
+        queues[i] += shared;
+  }
+  links[link] = std::max(links[link], end);
+  return queues[term] = end;
+}
+
+void Clock::message(const Action &action, double begin) {
+  if (issue.isAhead)
+    host += prices->stall[action.what];
+  const double called = issued(action.calls), ready = std::max({called, device, queues[action.term]});
+  const double seconds = prices->messages[action.what] + prices->late[action.what];
+  const size_t link = prices->link[action.what];
+  if (action.ticket < 0) {
+    waitUntil(called, kHost);
+    waitUntil(ready, action.term);
+    waitUntil(begin, kBubble);
+    waitUntil(send(device, seconds, action.term, link), action.term);
+    return;
+  }
+  tickets[action.ticket].push_back({send(std::max(begin, ready), seconds, action.term, link), action.term, link});
+  if (const double beside = prices->overlap[action.what]; beside < 1)
+    take((1 - beside) * seconds, action.term);
+}
+
+void Clock::wait(const Action &action) {
+  auto kept = tickets.find(action.ticket);
+  if (kept == tickets.end())
+    return;
+  size_t count = action.all ? kept->second.size() : std::min<size_t>(1, kept->second.size());
+  for (; count; --count) {
+    waitUntil(kept->second.front().end, kept->second.front().term);
+    kept->second.pop_front();
+  }
+}
+
+/// As much as since `before`, so many times more. What has been started in the meantime is started each time, what has
+/// been waited for is waited for.
+void Clock::skip(const Clock &before, int64_t times) {
+  const auto n = double(times);
+  const double moved[2] = {links[0] - before.links[0], links[1] - before.links[1]};
+  device += n * (device - before.device);
+  host += n * (host - before.host);
+  for (size_t i = 0; i < 2; ++i)
+    links[i] += n * moved[i];
+  for (size_t i = 0; i < terms.size(); ++i) {
+    terms[i] += n * (terms[i] - before.terms[i]);
+    queues[i] += n * (queues[i] - before.queues[i]);
+  }
+  for (auto &[ticket, started] : tickets) {
+    auto known = before.tickets.find(ticket);
+    const int64_t grown = int64_t(started.size()) - (known == before.tickets.end() ? 0 : int64_t(known->second.size()));
+    for (int64_t i = 0; i < -grown * times && !started.empty(); ++i) {
+      waitUntil(started.front().end, started.front().term);
+      started.pop_front();
+    }
+    if (grown == 0) // an iteration starts as many as it waits for
+      for (Started &each : started)
+        each.end += n * moved[each.link];
+    const std::vector<Started> made(grown > 0 ? started.end() - grown : started.end(), started.end());
+    for (int64_t i = 1; i <= times; ++i)
+      for (Started each : made) {
+        each.end += double(i) * moved[each.link];
+        started.push_back(each);
+      }
+  }
+}
+
+/// The first iterations as they are, until two take equally long; then as many of these as there are but one; and the
+/// last one, which does nothing for a next one.
+void Clock::loop(const Action &action) {
+  constexpr int64_t kMost = 6; // iterations that are walked before their like are skipped
+  const Actions *const around = next;
+  run(action.ahead);
+  std::array<double, 4> moved = {};
+  for (int64_t i = 0; i < action.trips; ++i) {
+    const bool isLast = i + 1 == action.trips;
+    const Clock before = *this;
+    next = isLast ? nullptr : &action.ahead;
+    run(action.body);
+    const std::array<double, 4> now = {device - before.device, host - before.host, links[0] - before.links[0],
+                                       links[1] - before.links[1]};
+    bool isSteady = i + 1 >= kMost;
+    if (!isSteady && i > 0)
+      isSteady = std::equal(now.begin(), now.end(), moved.begin(), [&](double a, double b) {
+        return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+      });
+    if (const int64_t like = action.trips - 2 - i; isSteady && like > 0) {
+      skip(before, like);
+      i += like;
+    }
+    moved = now;
+  }
+  next = around;
+}
+
+void Clock::run(const Actions &actions) {
+  for (const Action &action : actions)
+    run(action);
+}
+
+void Clock::run(const Action &action) {
+  switch (action.kind) {
+  case Action::Kind::Work:
+    waitUntil(issued(action.calls), kHost);
+    take(prices->works[action.what], action.term);
+    break;
+  case Action::Kind::Message:
+    message(action, readyFor(action));
+    break;
+  case Action::Kind::Wait:
+    wait(action);
+    break;
+  case Action::Kind::Loop:
+    loop(action);
+    break;
+  case Action::Kind::Next:
+    if (next)
+      run(*next);
+    break;
+  case Action::Kind::Send:
+  case Action::Kind::Receive: {
+    const double called = issued(action.calls);
+    if (issue.isAhead && action.kind == Action::Kind::Send)
+      waitUntil(called, kHost);
+    if (pieces) {
+      pieces->push_back({0, {}, &action});
+      closePiece();
+    }
+    break;
+  }
+  case Action::Kind::Turns: // all stages together: timeOf
+    break;
+  }
+}
+
+void Clock::closePiece() {
+  Piece &piece = pieces->back();
+  piece.seconds = device - mark;
+  piece.terms = terms;
+  for (size_t i = 0; i < terms.size(); ++i)
+    piece.terms[i] -= atMark[i];
+  mark = device;
+  atMark = terms;
+}
+
+std::vector<Piece> Clock::runTurn(const Actions &turn) {
+  std::vector<Piece> made;
+  run(turn);
+  mark = device;
+  atMark = terms;
+  pieces = &made;
+  run(turn);
+  made.push_back({});
+  closePiece();
+  pieces = nullptr;
+  return made;
+}
+
+void Clock::takeOver(const Clock &turn) {
+  for (const auto &[ticket, started] : turn.tickets)
+    for (Started each : started) {
+      each.end += device - turn.device;
+      links[each.link] = std::max(links[each.link], each.end);
+      queues[each.term] = std::max(queues[each.term], each.end);
+      tickets[ticket].push_back(each);
+    }
+}
+
+} // namespace echelon::planner

@@ -1,0 +1,124 @@
+#include "tools/driver/compile/StepCost.h"
+
+#include "frontend/resolve/MachineOf.h"
+#include "ir/dist/State.h"
+#include "ir/ech/Ech.h"
+#include "mlir/IR/SymbolTable.h"
+#include "passes/cost/StepProgram.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace echelon {
+
+double forwardProducts(mlir::ModuleOp module) {
+  auto train = mlir::SymbolTable::lookupSymbolIn(module, "train");
+  double flops = 0;
+  if (!train)
+    return flops;
+  train->walk([&](ech::Costed op) {
+    if (!llvm::isa<ech::DotOp, ech::ConvOp, ech::AttentionOp>(op))
+      return;
+    double times = 1;
+    for (auto loop = op->getParentOfType<ech::RepeatOp>(); loop; loop = loop->getParentOfType<ech::RepeatOp>())
+      times *= double(loop.getCount());
+    flops += times * double(op.flops());
+  });
+  return flops;
+}
+
+namespace {
+/// Words of a sample: of the longest input of whole numbers that has more than one.
+int64_t tokensOf(const frontend::ModelFacts &facts) {
+  int64_t most = 0;
+  for (const frontend::InputFacts &input : facts.inputs) {
+    int64_t count = 1;
+    for (const auto &[axis, size] : input.axes)
+      if (axis != facts.batchAxis)
+        count *= size;
+    if (input.element == frontend::InputStatement::Int && count > 1)
+      most = std::max(most, count);
+  }
+  return most;
+}
+
+/// The precision in which most is multiplied.
+planner::Precision precisionOf(const planner::Step &step) {
+  std::map<planner::Precision, double> flops;
+  for (const planner::Actions &stage : step.stages) {
+    const planner::Counts counts = planner::countsOf(step, stage);
+    for (size_t i = 0; i < step.works.size(); ++i)
+      if (step.works[i].kind != planner::Work::Kind::Loop && step.works[i].kind != planner::Work::Kind::Kernel)
+        flops[step.works[i].precision] += step.works[i].flops * double(counts.works[i]);
+  }
+  auto most = std::max_element(flops.begin(), flops.end(), [](auto &a, auto &b) { return a.second < b.second; });
+  return most == flops.end() ? planner::Precision::Fp32 : most->first;
+}
+
+std::string grouped(double number) {
+  std::string digits = std::to_string(static_cast<int64_t>(number + 0.5));
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+} // namespace
+
+StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost) {
+  StepCost made;
+  made.machine = frontend::machineOf(*compilation.program, compilation.settings);
+  const int64_t perNode =
+      compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
+  made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
+  // where cores compute, they also issue calls and move what is sent
+  const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
+  made.time = planner::timeOf(made.step, made.machine, issue);
+  made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
+  made.samples = compilation.settings.samplesAStep();
+  made.tokens = tokensOf(compilation.facts);
+  made.modelFlops = 3 * forward;
+  made.peak = made.machine.device.peak(precisionOf(made.step));
+  if (dist::MeshAttr mesh = dist::meshOf(*compilation.module))
+    for (std::vector<MessageCost> *messages : {&cost.messages, &cost.meetingMessages})
+      for (MessageCost &message : *messages)
+        message.seconds = made.machine.seconds(messageOf(message, mesh, perNode));
+  return made;
+}
+
+std::optional<bool> StepCost::fits(int64_t bytes) const {
+  const double usable = machine.usableBytes();
+  if (usable <= 0)
+    return std::nullopt;
+  return double(bytes) <= usable;
+}
+
+std::string StepCost::text() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "step on ";
+  if (machine.isTypical)
+    os << "this machine, by typical figures of a core that nobody has measured here\n";
+  else
+    os << machine.name << ": " << machine.nodes << (machine.nodes == 1 ? " node of " : " nodes of ") << machine.perNode
+       << " x " << machine.device.name << "\n";
+  os << "  " << inTime(time.seconds) << ", " << grouped(tokensPerSecond()) << (tokens ? " tokens/s" : " samples/s");
+  if (peak > 0)
+    os << ", " << llvm::format("%.3g", 100 * utilisation()) << " % of the devices' peak (MFU)";
+  os << "\n";
+  std::vector<size_t> order(time.terms.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return time.terms[a] > time.terms[b]; });
+  for (size_t i : order) {
+    const double part = time.terms[i] / time.seconds;
+    if (part < 0.0005)
+      continue;
+    os << "  " << llvm::left_justify(step.terms[i], 24);
+    constexpr double kWidth = 40;
+    os << llvm::right_justify(inTime(time.terms[i]), 10) << llvm::format("%7.1f %%  ", 100 * part)
+       << std::string(static_cast<size_t>(part * kWidth + 0.5), '#') << "\n";
+  }
+  return text;
+}
+
+} // namespace echelon

@@ -1,0 +1,34 @@
+// What a step takes on the spec's cluster, for `plan`.
+#pragma once
+#include "passes/cost/ProgramCost.h"
+#include "planner/timeline/Timeline.h"
+#include "tools/driver/compile/Compilation.h"
+
+namespace echelon {
+
+/// Additions and multiplications of the products of a step's forward pass, on all ranks, as the model has them: nothing
+/// is computed again, and masked scores count. Of an elaborated module.
+double forwardProducts(mlir::ModuleOp module);
+
+struct StepCost {
+  planner::Machine machine;
+  planner::Step step;
+  planner::StepTime time;
+  int64_t ranks = 1;
+  int64_t samples = 0;   ///< of a step
+  int64_t tokens = 0;    ///< of a sample, where the model has sequences; else 0
+  double modelFlops = 0; ///< of a step: three times the forward pass's, since each product has two derivatives
+  double peak = 0;       ///< flop/s of a device, in the precision of most of its products; 0: not said
+
+  double samplesPerSecond() const { return time.seconds > 0 ? double(samples) / time.seconds : 0; }
+  double tokensPerSecond() const { return samplesPerSecond() * double(std::max<int64_t>(tokens, 1)); }
+  double utilisation() const { return peak > 0 && time.seconds > 0 ? modelFlops / (time.seconds * peak * double(ranks)) : 0; }
+  /// Whether a device has room for so many bytes; nothing: the machine does not say what it has.
+  std::optional<bool> fits(int64_t bytes) const;
+  std::string text() const; ///< for people
+};
+
+/// Of a compilation whose arenas are planned; `forward`: its forwardProducts. Messages are told what each takes.
+StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost);
+
+} // namespace echelon
