@@ -79,6 +79,8 @@ def constants():
         made.append(Constant(f"{framework} host", host * US, 0.5 * US, 300 * US, of, "device.host"))
         made.append(Constant(f"{framework} cross_entropy", 2, 0.2, 20, of, "device.passes.cross_entropy"))
         made.append(Constant(f"{framework} loop", 1, 0.2, 6, of, "device.passes.loop", "device.passes.copy_strided"))
+        if framework != "composer":  # whose rows have few micro batches
+            made.append(Constant(f"{framework} accumulate", 1.5, 0.1, 6, of, "device.passes.accumulate"))
     made.append(Constant("aleph norm", 8, 0.5, 40, (None, "aleph", None), "device.passes.normalize",
                          "device.passes.normalize_grad"))
     made.append(Constant("nanotron norm", 2, 0.5, 20, (None, "nanotron", None), "device.passes.normalize",

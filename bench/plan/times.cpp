@@ -81,8 +81,7 @@ void write(std::ostream &out, const Step &step) {
     out << " " << word(term);
   out << "\n" << step.works.size() << "\n";
   for (const Work &w : step.works)
-    out << int(w.kind) << " " << word(w.kernel) << " " << int(w.precision) << " " << w.flops << " " << w.bytes << " "
-        << w.m << " " << w.n << " " << w.k << " " << w.batch << "\n";
+    out << int(w.kind) << " " << word(w.kernel) << " " << int(w.precision) << " " << w.flops << " " << w.bytes << " " << w.added << " " << w.m << " " << w.n << " " << w.k << " " << w.batch << "\n";
   out << step.messages.size() << "\n";
   for (const Message &m : step.messages)
     out << int(m.kind) << " " << m.bytes << " " << m.group.ranks << " " << m.group.nodes << " " << m.group.perNode
@@ -106,7 +105,7 @@ Step readStep(std::istream &in) {
     in >> number >> w.kernel;
     w.kind = Work::Kind(number);
     w.kernel = w.kernel == "-" ? "" : w.kernel;
-    in >> number >> w.flops >> w.bytes >> w.m >> w.n >> w.k >> w.batch;
+    in >> number >> w.flops >> w.bytes >> w.added >> w.m >> w.n >> w.k >> w.batch;
     w.precision = Precision(number);
   }
   in >> count;

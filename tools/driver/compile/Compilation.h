@@ -87,7 +87,7 @@ public:
   /// Prints what was found, and returns whether there were errors.
   bool printDiagnostics() const;
 
-  CompileOptions options; ///< what program is meant is settled when the spec is resolved
+  CompileOptions options; // its machine is settled by resolve()
   frontend::SourceManager sources;
   frontend::Diagnostics diagnostics;
   std::unique_ptr<frontend::Program> program;
