@@ -17,8 +17,8 @@ enum class Hold : uint8_t { Whole, Split, Sum, Own, Cut, Flat };
 struct Entry {
   mlir::StringAttr over; ///< the mesh axis
   Hold hold = Hold::Whole;
-  mlir::StringAttr axis; ///< of Split and Cut; of Flat the last of the leading axes that it leaves alone, if any
-
+  mlir::StringAttr axis; ///< of Split and Cut; of Flat the last of the leading axes that it leaves alone, if any; of
+                         ///< Whole the number of the one coordinate that holds it, if only one does (Placed.h)
   bool operator==(const Entry &other) const { return over == other.over && hold == other.hold && axis == other.axis; }
   bool operator!=(const Entry &other) const { return !(*this == other); }
   /// Whether each coordinate holds a part only.

@@ -423,6 +423,8 @@ void Assign::repeat(ech::RepeatOp op) {
     operand.set(need(operand.get(), state, op));
     setState(argument, state);
   }
+  auto pass = dyn_cast<ech::RepeatOp>(op->getParentOp());
+  const int around = pass ? stagesInside(pass) : -1;
   unsigned slices = op.getSlices().size();
   loops.push_back({op, slices});
   for (unsigned i = 0; i < slices; ++i) {
@@ -437,6 +439,8 @@ void Assign::repeat(ech::RepeatOp op) {
     auto each = [&] { return stateOfSlice(ech::tensor(x), op.getAxisAttr()); };
     if (!each())
       x = need(operand.get(), withoutCuts(stateOf(x)), op);
+    if (around >= 0 && stateOf(x)[around].hold == Hold::Sum) // one stage alone may do this loop: no message is in it
+      x = need(operand.get(), stateOf(x).with(around, Hold::Whole), op);
     operand.set(x);
     setState(argument, each());
   }

@@ -348,3 +348,59 @@ module @"parameters of passes" attributes {dist.mesh = #dist.mesh<dp = 2 [batch]
     ech.gradient @w, %d {ech.phase = "update"} : !w
   }
 }
+
+// -----
+
+// Totals that stages have added up are whole before a pass in which a loop takes slices of them: one stage alone may do
+// that loop, so no message is in it.
+// CHECK-LABEL: totals of stages
+// CHECK: %[[COUNTS:.*]] = ech.repeat "micro" = 2 time {{.*}} sum (!ech.tensor<[front=3], f32, #dist.state<pp = sum>>)
+// CHECK: %[[WHOLE:.*]] = dist.convert %[[COUNTS]] {{.*}} -> <[front=3], f32, #dist.state<pp = whole>>
+// CHECK: ech.repeat "micro" = 2 time
+// CHECK: ech.repeat "front" = 3 carry({{.*}}) slice(%[[WHOLE]]
+// CHECK-NOT: dist.convert
+// CHECK: ech.repeat "layer" = 2
+!one = !ech.tensor<[], f32>
+!c = !ech.tensor<[front=3], f32>
+!x = !ech.tensor<[batch=8, embed=4], f32>
+!xs = !ech.tensor<[micro=2, batch=8, embed=4], f32>
+!w = !ech.tensor<[embed=4], f32>
+!ws = !ech.tensor<[layer=2, embed=4], f32>
+module @"totals of stages" attributes {dist.mesh = #dist.mesh<pp = 2 [layer]>} {
+  ech.input @x 0 : !xs below 0
+  ech.variable param @layer.w : !ws = normal(0.0, 1.0)
+  ech.step @train {
+    %x = ech.read @x : !xs
+    %w = ech.read @layer.w : !ws
+    %counts = ech.repeat "micro" = 2 time slice(%x : !xs) -> () sum(!c) {
+    ^bb0(%i: !x):
+      %kept = ech.repeat "front" = 3 -> () stack(!c) {
+        %n = ech.reduce sum %i over ["batch", "embed"] : (!x) -> !one
+        ech.yield stack(%n : !one)
+      }
+      %late = ech.repeat "layer" = 2 carry(%i : !x) slice(%w : !ws) -> (!x) {
+      ^bb1(%j: !x, %v: !w):
+        %k = ech.map mul %j, %v : (!x, !w) -> !x
+        ech.yield carry(%k : !x)
+      }
+      ech.yield sum(%kept : !c)
+    }
+    %loss = ech.repeat "micro" = 2 time slice(%x : !xs) -> () sum(!one) {
+    ^bb0(%i: !x):
+      %front = ech.repeat "front" = 3 carry(%i : !x) slice(%counts : !c) -> (!x) {
+      ^bb1(%j: !x, %n: !one):
+        %k = ech.map tanh %j : (!x) -> !x
+        %m = ech.map div %k, %n : (!x, !one) -> !x
+        ech.yield carry(%m : !x)
+      }
+      %y = ech.repeat "layer" = 2 carry(%front : !x) slice(%w : !ws) -> (!x) {
+      ^bb1(%j: !x, %v: !w):
+        %k = ech.map mul %j, %v : (!x, !w) -> !x
+        ech.yield carry(%k : !x)
+      }
+      %s = ech.reduce sum %y over ["batch", "embed"] : (!x) -> !one
+      ech.yield sum(%s : !one)
+    }
+    ech.report loss "loss", %loss : !one
+  }
+}
