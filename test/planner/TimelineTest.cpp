@@ -3,6 +3,7 @@
 #include "planner/timeline/Timeline.h"
 #include "runtime/program/Turns.h"
 #include "gtest/gtest.h"
+#include <random>
 
 using namespace echelon::planner;
 using echelon::runtime::stageOrderNamed;
@@ -203,6 +204,54 @@ TEST(Timeline, SkippedIterationsAreThoseThatAreWalked) {
     walked.step.stages[0].push_back(whole.step.stages[0].back());
     EXPECT_NEAR(whole.time().seconds, walked.time().seconds, 1e-6) << sent;
   }
+}
+
+/// Of loops of any works, messages and waits, skipping iterations comes to what walking all of them does.
+TEST(Timeline, RandomLoops) {
+  std::mt19937 random(7);
+  auto below = [&](unsigned n) { return int64_t(random() % n); };
+  for (int trial = 0; trial < 300; ++trial) {
+    Maker whole, walked;
+    Actions body, ahead;
+    for (int64_t i = 2 + below(6); i; --i) {
+      const double seconds = double(1 + below(20)) / 4;
+      const int64_t ticket = below(3);
+      switch (below(4)) {
+      case 0:
+        body.push_back(whole.work(seconds));
+        break;
+      case 1:
+        body.push_back(whole.message(seconds, -1, size_t(3 + below(3))));
+        break;
+      case 2:
+        body.push_back(whole.message(seconds, ticket, size_t(3 + ticket)));
+        break;
+      default:
+        body.push_back(Maker::wait(ticket, below(2)));
+      }
+    }
+    const Action behind = whole.work(1), all[] = {Maker::wait(0), Maker::wait(1), Maker::wait(2)};
+    walked.step = whole.step;
+    whole.step.stages = {{whole.message(5, 0), Maker::loop(100, body), all[0], all[1], all[2], behind}};
+    walked.step = whole.step;
+    walked.step.stages[0] = {whole.step.stages[0].front()};
+    for (int i = 0; i < 100; ++i)
+      walked.step.stages[0].insert(walked.step.stages[0].end(), body.begin(), body.end());
+    walked.step.stages[0].insert(walked.step.stages[0].end(), {all[0], all[1], all[2], behind});
+    for (const double host : {0.0, 0.5}) {
+      const StepTime a = whole.time(plainMachine(host)), b = walked.time(plainMachine(host));
+      EXPECT_NEAR(a.seconds, b.seconds, 1e-6 * b.seconds) << "trial " << trial << " host " << host;
+      EXPECT_NEAR(sumOf(a), a.seconds, 1e-6 * a.seconds) << "trial " << trial;
+    }
+  }
+}
+
+/// A pipeline of one stage is its turns, one after the other.
+TEST(Timeline, OneStage) {
+  Maker make;
+  make.pipeline("1f1b", 8, 1, {1}, 2);
+  EXPECT_DOUBLE_EQ(make.time().seconds, 24);
+  EXPECT_DOUBLE_EQ(make.time().bubble, 0);
 }
 
 /// What is gathered ahead for the next iteration comes while this one computes: the first is waited for, and where

@@ -118,6 +118,12 @@ std::string StepCost::text() const {
     os << llvm::right_justify(inTime(time.terms[i]), 10) << llvm::format("%7.1f %%  ", 100 * part)
        << std::string(static_cast<size_t>(part * kWidth + 0.5), '#') << "\n";
   }
+  if (step.stages.size() > 1 && time.bubble > 0) {
+    auto [least, most] = std::minmax_element(time.busy.begin(), time.busy.end());
+    os << "  stages work " << inTime(*least) << " (stage " << least - time.busy.begin() << ") to " << inTime(*most)
+       << " (stage " << most - time.busy.begin() << ") in their turns, and wait "
+       << llvm::format("%.3g", 100 * time.bubble) << " % of that\n";
+  }
   return text;
 }
 
