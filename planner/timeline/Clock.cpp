@@ -165,8 +165,8 @@ void Clock::loop(const Action &action) {
     for (size_t c = 0; c < now.size(); ++c)
       now[c] -= then[c];
     const bool isSteady = i > 0 && std::equal(now.begin(), now.end(), moved.begin(), [](double a, double b) {
-      return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
-    });
+                            return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+                          });
     const int64_t like = std::max<int64_t>(0, action.trips - 2 - i);
     int64_t skipped = 0;
     unsteady = isSteady ? 0 : unsteady + 1;
@@ -183,8 +183,8 @@ void Clock::loop(const Action &action) {
   next = around;
 }
 
-/// How often what has been since `before` can be done again, as far as one sees: until a clock that is behind another one
-/// is before it, as where a message is done that has been under way since before the loop.
+/// How often what has been since `before` can be done again, as far as one sees: until a clock that is behind another
+/// one is before it, as where a message is done that has been under way since before the loop.
 int64_t Clock::likeSince(const Clock &before) const {
   const std::vector<double> now = clocks(), then = before.clocks();
   double least = 1e15;

@@ -164,8 +164,8 @@ TEST(Timeline, HostIsTheDevice) {
   EXPECT_NEAR(make.time(plainMachine(1), {false, 0}).seconds, 500, 1e-9);
 }
 
-/// Messages over the same axes come one after the other; over others, a small one does not wait for a large one, which it
-/// slows down by as much as it takes.
+/// Messages over the same axes come one after the other; over others, a small one does not wait for a large one, which
+/// it slows down by as much as it takes.
 TEST(Timeline, QueuesShareALink) {
   Maker same;
   same.step.stages = {{same.message(10, 0), same.message(1), Maker::wait(0)}};
@@ -258,10 +258,12 @@ TEST(Timeline, OneStage) {
 /// gathers take longer, all are.
 TEST(Timeline, GathersAhead) {
   Maker hidden;
-  hidden.step.stages = {{Maker::loop(100, {Maker::wait(0, false), Maker::next(), hidden.work(3)}, {hidden.message(2, 0)})}};
+  hidden.step.stages = {
+      {Maker::loop(100, {Maker::wait(0, false), Maker::next(), hidden.work(3)}, {hidden.message(2, 0)})}};
   EXPECT_NEAR(hidden.time().seconds, 2 + 300, 1e-6);
   Maker bound;
-  bound.step.stages = {{Maker::loop(100, {Maker::wait(0, false), Maker::next(), bound.work(3)}, {bound.message(5, 0)})}};
+  bound.step.stages = {
+      {Maker::loop(100, {Maker::wait(0, false), Maker::next(), bound.work(3)}, {bound.message(5, 0)})}};
   EXPECT_NEAR(bound.time().seconds, 500 + 3, 1e-6);
 }
 
@@ -292,9 +294,9 @@ TEST(Timeline, BubbleOfZeroBubble) {
   EXPECT_NEAR(make.time().bubble, 3.0 / 24, 1e-9);
 }
 
-/// The slowest stage sets the pace. Beside its own work, 96, the last one waits for the first forward pass, 3, and others
-/// for the last backward one, 6. The first one has three more forward passes to do before it waits for a backward one: until
-/// 11, where it has worked for 8.
+/// The slowest stage sets the pace. Beside its own work, 96, the last one waits for the first forward pass, 3, and
+/// others for the last backward one, 6. The first one has three more forward passes to do before it waits for a
+/// backward one: until 11, where it has worked for 8.
 TEST(Timeline, SlowestStageSetsThePace) {
   const double expected[] = {96 + 3, 96 + 5, 96 + 7, 96 + 9};
   for (size_t slow = 0; slow < 4; ++slow) {

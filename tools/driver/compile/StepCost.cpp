@@ -68,8 +68,7 @@ std::string grouped(double number) {
 StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost) {
   StepCost made;
   made.machine = frontend::machineOf(*compilation.program, compilation.settings);
-  const int64_t perNode =
-      compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
+  const int64_t perNode = compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
   made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
   // where cores compute, they also issue calls and move what is sent
   const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
