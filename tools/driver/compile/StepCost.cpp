@@ -92,7 +92,7 @@ std::optional<bool> StepCost::fits(int64_t bytes) const {
   return double(bytes) <= usable;
 }
 
-std::string StepCost::text() const {
+std::string StepCost::text(int64_t bytes) const {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "step on ";
@@ -123,6 +123,9 @@ std::string StepCost::text() const {
        << " (stage " << most - time.busy.begin() << ") in their turns, and wait "
        << llvm::format("%.3g", 100 * time.bubble) << " % of that\n";
   }
+  if (const double usable = machine.usableBytes(); usable > 0)
+    os << "  a rank takes " << llvm::format("%.3g of %.3g GB", double(bytes) / 1e9, usable / 1e9)
+       << " that a device has\n";
   return text;
 }
 

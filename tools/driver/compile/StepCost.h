@@ -27,7 +27,7 @@ struct StepCost {
   }
   /// Whether a device has room for so many bytes; nothing: the machine does not say what it has.
   std::optional<bool> fits(int64_t bytes) const;
-  std::string text() const; ///< for people
+  std::string text(int64_t bytes) const; ///< for people; `bytes`: that a rank takes
 };
 
 /// Of a compilation whose arenas are planned; `forward`: its forwardProducts. Messages are told what each takes.
