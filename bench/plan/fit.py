@@ -63,7 +63,7 @@ def constants():
         Constant("a100 memory", 0.72, 0.4, 0.95, a100, "device.efficiency.memory"),
         Constant("a100 k_half", 60, 1, 500, a100, "device.k_half"),
         Constant("a100 network rate", 0.6, 0.1, 1, a100, "network.rate"),
-        Constant("a100 hop", 20 * US, 1 * US, 200 * US, a100, "network.hop"),
+        Constant("a100 hop", 8 * US, 0.2 * US, 200 * US, a100, "network.hop"),
         Constant("flash1 attention", 0.284, 0.05, 0.9, ("a100", None, "flash1"), "device.efficiency.attention"),
         Constant("flash2 attention", 0.55, 0.05, 0.9, ("a100", None, "flash2"), "device.efficiency.attention"),
         Constant("triton attention", 0.37, 0.05, 0.9, ("a100", None, "triton"), "device.efficiency.attention"),
@@ -74,21 +74,26 @@ def constants():
         Constant("h100 beside_stages", 270 * US, 1 * US, 2000 * US, h100, "network.beside_stages"),
         Constant("h100 flash2 attention", 0.25, 0.05, 0.9, ("h100", None, None), "device.efficiency.attention"),
     ]
-    for framework, host in (("megatron", 4), ("vtrain", 30), ("nanotron", 30), ("aleph", 60), ("composer", 12)):
-        of = (None, framework, None)
-        made.append(Constant(f"{framework} host", host * US, 0.5 * US, 300 * US, of, "device.host"))
-        made.append(Constant(f"{framework} cross_entropy", 2, 0.2, 20, of, "device.passes.cross_entropy"))
-        made.append(Constant(f"{framework} loop", 1, 0.2, 6, of, "device.passes.loop", "device.passes.copy_strided"))
-        if framework != "composer":  # whose rows have few micro batches
-            made.append(Constant(f"{framework} accumulate", 1.5, 0.1, 6, of, "device.passes.accumulate"))
-    made.append(Constant("aleph norm", 8, 0.5, 40, (None, "aleph", None), "device.passes.normalize",
-                         "device.passes.normalize_grad"))
-    made.append(Constant("nanotron norm", 2, 0.5, 20, (None, "nanotron", None), "device.passes.normalize",
-                         "device.passes.normalize_grad"))
-    for kernel in ("written", "torch", "fused"):
-        made.append(Constant(f"{kernel} softmax", 1, 0.05, 10, ("a100", None, kernel), "device.passes.softmax"))
-    made.append(Constant("late", 3, 0.05, 30, (None, None, None), "device.late"))
-    made.append(Constant("send_calls", 8, 0.2, 60, (None, None, None), "device.send_calls"))
+    for framework, host in (("megatron", 4), ("vtrain", 30), ("nanotron", 30), ("aleph", 60), ("composer", 4)):
+        made.append(Constant(f"{framework} host", host * US, 0.1 * US, 300 * US, (None, framework, None), "device.host"))
+    loops = "device.passes.loop", "device.passes.copy_strided"
+    norms = "device.passes.normalize", "device.passes.normalize_grad"
+    for name, framework, kernel in (("megatron", "megatron", None), ("vtrain", "vtrain", None),
+                                    ("nanotron", "nanotron", None), ("composer", "composer", None),
+                                    ("aleph flash1", "aleph", "flash1"), ("aleph flash2", "aleph", "flash2"),
+                                    ("aleph torch", "aleph", "torch"), ("aleph fused", "aleph", "fused")):
+        made.append(Constant(f"{name} loop", 1, 0.1, 8, (None, framework, kernel), *loops))
+    for framework in ("composer", "nanotron", "vtrain"):
+        made.append(Constant(f"{framework} cross_entropy", 3, 0.1, 30, (None, framework, None),
+                             "device.passes.cross_entropy"))
+    for framework in ("vtrain", "nanotron"):
+        made.append(Constant(f"{framework} accumulate", 1.5, 0.1, 8, (None, framework, None),
+                             "device.passes.accumulate"))
+    made.append(Constant("aleph norm", 7, 0.5, 40, (None, "aleph", None), *norms))
+    made.append(Constant("nanotron norm", 2, 0.5, 20, (None, "nanotron", None), *norms))
+    made.append(Constant("torch softmax", 1, 0.05, 10, ("a100", None, "torch"), "device.passes.softmax"))
+    made.append(Constant("a100 late", 3, 0.05, 30, a100, "device.late"))
+    made.append(Constant("a100 send_calls", 30, 0.2, 400, a100, "device.send_calls"))
     return made
 
 
@@ -155,10 +160,10 @@ class Model:
         return [float(x) for x in self.process.stdout.readline().split()]
 
 
-def fitted(all_rows, known, start, weights_of, told=None, rounds=10):
-    """Values of the constants that these rows say something about; others stay as they are."""
+def fitted(all_rows, known, start, weights_of, own=None, told=None, rounds=30):
+    """Values of the constants that these rows say something about, or of those of one framework (`own`); others stay."""
     model = Model(all_rows)
-    about = [c for c in known if any(c.holds(m[3]) for m in model.machines.values())]
+    about = [c for c in known if any(c.holds(m[3]) for m in model.machines.values()) and own in (None, c.of[1])]
 
     def errors(values):
         times = model.seconds(known, {**start, **values})
