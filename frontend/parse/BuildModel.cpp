@@ -360,8 +360,8 @@ Device AstBuilder::device(P::DeviceContext *c) {
         d.peaks.push_back({ident(peak->name()), quantity(peak->quantity())});
     } else if (auto *of = dynamic_cast<P::EfficiencyClauseContext *>(clause)) {
       for (auto *e : of->efficiency())
-        d.efficiency.push_back({ident(e->name(0)), e->name(1) ? std::optional(ident(e->name(1))) : std::nullopt,
-                                quantity(e->quantity())});
+        d.efficiency.push_back(
+            {ident(e->name(0)), e->name(1) ? std::optional(ident(e->name(1))) : std::nullopt, quantity(e->quantity())});
     } else if (auto *passes = dynamic_cast<P::PassesClauseContext *>(clause)) {
       append(d.passes, passes->setting());
     } else if (auto *response = dynamic_cast<P::ResponseClauseContext *>(clause)) {

@@ -269,7 +269,8 @@ const char *formOfMachine(size_t token, bool ofLink) {
   case P::PROTOCOL:
     return "protocol NAME start 37.9 us, rate 0.83";
   case P::CURVE:
-    return "curve memory = 32 KiB at 60 GB/s, 256 MiB at 12 GB/s, or of a link, curve all_reduce over 4 = 1 MiB at 40 us";
+    return "curve memory = 32 KiB at 60 GB/s, 256 MiB at 12 GB/s, or of a link, curve all_reduce over 4 = 1 MiB at 40 "
+           "us";
   case P::MEASURED:
     return "measured \"2026-11-29\" on \"NAME\", load 0.4, spread 3%";
   case P::DEVICE:

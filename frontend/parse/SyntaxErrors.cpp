@@ -413,9 +413,8 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
   Unexpected u{s, at, before, before ? previous(s.tokens, before) : nullptr, worthNaming(s.expected), false, false};
   if (sayMisplaced(s, u.beforeThat))
     return;
-  u.isComplete =
-      u.expects("a clause") || u.expects("a statement") || u.expects("a layout clause") || u.expects("'import'") ||
-      (isMachineRule(s.context->getRuleIndex()) && u.expects("'}'"));
+  u.isComplete = u.expects("a clause") || u.expects("a statement") || u.expects("a layout clause") ||
+                 u.expects("'import'") || (isMachineRule(s.context->getRuleIndex()) && u.expects("'}'"));
   u.isAfterOperand = u.isAfter(P::RPAREN) || u.isAfter(P::RBRACKET) || u.isAfter(P::NUMBER);
   const std::string did = s.atName() ? didYouMean(at->getText(), words(s.parser, s.set)) : "";
   if (isComparison(type) && before && u.isComplete) {
@@ -423,9 +422,8 @@ void SyntaxErrors::sayUnexpected(const Situation &s) {
     return;
   }
   if (u.isComplete && s.atName() && s.first(at))
-    return sayNoBeginning(s, !did.empty() || !isMachineRule(s.context->getRuleIndex())
-                                 ? did
-                                 : "; expected " + listed(u.expected, "or"));
+    return sayNoBeginning(
+        s, !did.empty() || !isMachineRule(s.context->getRuleIndex()) ? did : "; expected " + listed(u.expected, "or"));
   const std::string hint = hintFor(u);
   const std::string what = !did.empty()                                  ? did
                            : !hint.empty()                               ? hint

@@ -96,7 +96,7 @@ planner::Link linkOf(planner::Machine &machine, const Program &program, const Fi
   if (!link)
     return {};
   addMeasured(machine, link->measured);
-  return linkOf(*link);
+  return linkOf(wholeLink(program, *link));
 }
 
 template <typename T> const T *named(const std::vector<T> &list, const char *name) {
@@ -133,7 +133,7 @@ planner::Machine machineOf(const Program &program, const RunSettings &settings) 
   made.nodes = cluster->nodes->count;
   made.perNode = cluster->nodes->devices;
   if (settings.device) {
-    made.device = deviceOf(*settings.device);
+    made.device = deviceOf(wholeDevice(program, *settings.device));
     addMeasured(made, settings.device->measured);
   }
   if (cluster->network)

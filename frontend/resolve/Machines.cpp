@@ -164,7 +164,8 @@ private:
     const std::vector<std::string> known = namesOf(planner::kernels());
     const std::string hint = didYouMean(word.text, known);
     diagnostics.error(Code::E0407, word.range,
-                      "no kernel is called " + quoted(word.text) + (hint.empty() ? "; known are " + listed(known) : hint));
+                      "no kernel is called " + quoted(word.text) +
+                          (hint.empty() ? "; known are " + listed(known) : hint));
     return false;
   }
 
@@ -210,13 +211,15 @@ private:
     else if (!(q.value >= constant.least) || !(q.value <= constant.most))
       diagnostics.error(Code::E0404, q.range,
                         what + " is " +
-                            (std::isinf(constant.most) ? "at least " + plain(constant.least)
-                                                       : "between " + plain(constant.least) + " and " + plain(constant.most)));
+                            (std::isinf(constant.most)
+                                 ? "at least " + plain(constant.least)
+                                 : "between " + plain(constant.least) + " and " + plain(constant.most)));
   }
 
   void wantPart(const Quantity &q, const std::string &what) {
     if (q.kind != UnitKind::None && q.kind != UnitKind::Fraction)
-      diagnostics.error(Code::E0403, q.range, what + " is " + describe(UnitKind::Fraction) + ", not " + describe(q.kind));
+      diagnostics.error(Code::E0403, q.range,
+                        what + " is " + describe(UnitKind::Fraction) + ", not " + describe(q.kind));
     else if (!(q.value >= 0) || !(q.value <= 1))
       diagnostics.error(Code::E0404, q.range, what + " is between 0 and 1, as in 0.8 or 80%");
   }
@@ -235,9 +238,10 @@ private:
     }
     if (ofDevice ? curve.ranks != 0 : curve.ranks < 2)
       diagnostics.error(Code::E0407, curve.name.range,
-                        ofDevice ? "a device is alone: 'over' belongs to the curves of links"
-                                 : "a curve of a link says over how many ranks it was measured, 2 or more, as in curve " +
-                                       curve.name.text + " over 4 = 1 MiB at 40 us");
+                        ofDevice
+                            ? "a device is alone: 'over' belongs to the curves of links"
+                            : "a curve of a link says over how many ranks it was measured, 2 or more, as in curve " +
+                                  curve.name.text + " over 4 = 1 MiB at 40 us");
     const bool isProduct = curve.name.text == "product";
     double last = 0;
     for (const Curve::Point &point : curve.points) {
@@ -276,7 +280,7 @@ private:
   Diagnostics &diagnostics;
 };
 
-/// Adds what `list` does not say of the same name; a kernel that is said anew takes none of its precisions from `base`.
+/// Adds what `list` does not say of the same name; a kernel that is said of all precisions takes none from `base`.
 void inherit(std::vector<Setting> &list, const std::vector<Setting> &base) {
   const size_t own = list.size();
   for (const Setting &setting : base) {
@@ -298,40 +302,37 @@ void inherit(std::vector<Curve> &list, const std::vector<Curve> &base) {
       list.push_back(curve);
 }
 
-void inherit(Device &device, const Device &base) {
-  if (!device.memory) {
-    device.memory = base.memory;
-    device.bandwidth = base.bandwidth;
-  }
-  const size_t own = device.peaks.size();
-  for (const Device::Peak &peak : base.peaks)
-    if (std::none_of(device.peaks.begin(), device.peaks.begin() + long(own),
-                     [&](const Device::Peak &other) { return other.precision.text == peak.precision.text; }))
-      device.peaks.push_back(peak);
-  inherit(device.efficiency, base.efficiency);
-  inherit(device.passes, base.passes);
-  inherit(device.response, base.response);
-  inherit(device.curves, base.curves);
-}
-
-void inherit(Link &link, const Link &base) {
-  if (!link.speed)
-    link.speed = base.speed;
-  inherit(link.response, base.response);
-  inherit(link.curves, base.curves);
-  const size_t own = link.protocols.size();
-  for (const Protocol &protocol : base.protocols) {
-    auto last = link.protocols.begin() + long(own);
-    auto same = std::find_if(link.protocols.begin(), last,
-                             [&](const Protocol &other) { return other.name.text == protocol.name.text; });
+void inherit(std::vector<Protocol> &list, const std::vector<Protocol> &base) {
+  const size_t own = list.size();
+  for (const Protocol &protocol : base) {
+    auto last = list.begin() + long(own);
+    auto same =
+        std::find_if(list.begin(), last, [&](const Protocol &other) { return other.name.text == protocol.name.text; });
     if (same == last)
-      link.protocols.push_back(protocol);
+      list.push_back(protocol);
     else
       inherit(same->settings, protocol.settings);
   }
 }
 
-/// Fills in what devices and links take from others. Each once, the others first.
+const Device *baseOf(const Program &program, const Device &device) {
+  return device.base ? program.findDevice(*program.file(device.name.range.file), *device.base) : nullptr;
+}
+const Link *baseOf(const Program &program, const Link &link) {
+  return link.channel.named ? program.findLink(*program.file(link.name.range.file), *link.channel.named) : nullptr;
+}
+
+/// What it comes from, the nearest first. Of a cycle, which is told, each once.
+template <typename T> std::vector<const T *> basesOf(const Program &program, const T &first) {
+  std::vector<const T *> bases;
+  std::set<const T *> seen = {&first};
+  for (const T *base = baseOf(program, first); base && seen.insert(base).second; base = baseOf(program, *base))
+    bases.push_back(base);
+  return bases;
+}
+
+/// Fills in the figures of the data sheet that devices and links take from others, each once, the others first. What
+/// they say of their response may be long, and is looked up where it is asked for.
 class Inheritance {
 public:
   Inheritance(Program &program, Diagnostics &diagnostics) : program(program), diagnostics(diagnostics) {}
@@ -339,64 +340,62 @@ public:
   void run() {
     for (auto &file : program.files) {
       for (Link &link : file->links)
-        complete(link, *file, &File::links);
+        complete(link, &File::links);
       for (Device &device : file->devices)
-        complete(device, *file, &File::devices);
+        complete(device, &File::devices);
     }
   }
 
 private:
-  const Device *baseOf(const Device &device, const File &file) const {
-    return device.base ? program.findDevice(file, *device.base) : nullptr;
-  }
-  const Link *baseOf(const Link &link, const File &file) const {
-    return link.channel.named ? program.findLink(file, *link.channel.named) : nullptr;
-  }
   static const Path &pathOf(const Device &device) { return *device.base; }
   static const Path &pathOf(const Link &link) { return *link.channel.named; }
-  static void prepare(Device &) {}
-  static void prepare(Link &link) {
-    if (!link.channel.named && !link.speed)
+
+  static void take(Device &device, const Device *base) {
+    if (!base)
+      return;
+    if (!device.memory) {
+      device.memory = base->memory;
+      device.bandwidth = base->bandwidth;
+    }
+    const size_t own = device.peaks.size();
+    for (const Device::Peak &peak : base->peaks)
+      if (std::none_of(device.peaks.begin(), device.peaks.begin() + long(own),
+                       [&](const Device::Peak &other) { return other.precision.text == peak.precision.text; }))
+        device.peaks.push_back(peak);
+  }
+  static void take(Link &link, const Link *base) {
+    if (!link.speed && base)
+      link.speed = base->speed;
+    else if (!link.speed && !link.channel.named)
       link.speed = link.channel;
   }
 
   // A chain of others may be as long as a file: walked without recursion.
-  template <typename T> void complete(T &first, const File &firstFile, std::vector<T> File::*list) {
-    std::vector<std::pair<T *, const File *>> chain;
-    T *at = &first;
-    const File *file = &firstFile;
-    while (at && !done.count(at)) {
-      if (std::any_of(chain.begin(), chain.end(), [&](const auto &link) { return link.first == at; })) {
-        const T &last = *chain.back().first;
+  template <typename T> void complete(T &first, std::vector<T> File::*list) {
+    std::vector<T *> chain;
+    std::set<const T *> seen;
+    for (T *at = &first; at && !done.count(at);) {
+      if (!seen.insert(at).second) {
+        const T &last = *chain.back();
         diagnostics.error(Code::E0123, pathOf(last).range,
-                          last.name.text + " comes from itself" +
-                              (chain.back().first == at ? "" : ", by way of " + at->name.text) +
+                          last.name.text + " comes from itself" + (&last == at ? "" : ", by way of " + at->name.text) +
                               "; one of them has figures of its own");
-        for (const auto &link : chain)
-          done.insert(link.first);
+        done.insert(chain.begin(), chain.end());
         return;
       }
-      chain.push_back({at, file});
-      const T *base = baseOf(*at, *file);
-      if (!base)
-        break;
-      file = program.file(base->name.range.file);
-      at = mutableOf(*base, list);
+      chain.push_back(at);
+      const T *base = baseOf(program, *at);
+      at = base ? mutableOf(*base, list) : nullptr;
     }
-    for (auto it = chain.rbegin(); it != chain.rend(); ++it) {
-      T &made = *it->first;
-      prepare(made);
-      if (const T *base = baseOf(made, *it->second))
-        inherit(made, *base);
-      done.insert(&made);
-    }
+    for (auto it = chain.rbegin(); it != chain.rend(); ++it)
+      take(**it, baseOf(program, **it));
+    done.insert(chain.begin(), chain.end());
   }
 
   template <typename T> T *mutableOf(const T &wanted, std::vector<T> File::*list) {
     for (auto &file : program.files)
-      for (T &each : (*file).*list)
-        if (&each == &wanted)
-          return &each;
+      if (file->id == wanted.name.range.file)
+        return ((*file).*list).data() + (&wanted - ((*file).*list).data());
     return nullptr;
   }
 
@@ -425,26 +424,45 @@ void checkMachines(Program &program, Diagnostics &diagnostics) {
       Checker(program, *file, diagnostics).checkWhole(d);
 }
 
-double usableBytes(const Device &device) {
+Device wholeDevice(const Program &program, const Device &device) {
+  Device whole = device;
+  for (const Device *base : basesOf(program, device)) {
+    inherit(whole.efficiency, base->efficiency);
+    inherit(whole.passes, base->passes);
+    inherit(whole.response, base->response);
+    inherit(whole.curves, base->curves);
+  }
+  return whole;
+}
+
+Link wholeLink(const Program &program, const Link &link) {
+  Link whole = link;
+  for (const Link *base : basesOf(program, link)) {
+    inherit(whole.response, base->response);
+    inherit(whole.protocols, base->protocols);
+    inherit(whole.curves, base->curves);
+  }
+  return whole;
+}
+
+double usableBytes(const Device &whole) {
   double part = 1, reserve = 0;
-  for (const Setting &setting : device.response) {
+  for (const Setting &setting : whole.response) {
     if (setting.name.text == "usable")
       part = setting.value.value;
     if (setting.name.text == "reserve")
       reserve = setting.value.value;
   }
-  return device.memory ? std::max(device.memory->value * part - reserve, 0.0) : 0;
+  return whole.memory ? std::max(whole.memory->value * part - reserve, 0.0) : 0;
 }
 
 const Device *catalogued(const Program &program, const Device &device) {
-  std::set<const Device *> seen;
-  for (const Device *at = &device; at && seen.insert(at).second;) {
-    const File &file = *program.file(at->name.range.file);
-    if (file.isLibrary || !at->base)
-      return file.isLibrary ? at : nullptr;
-    at = program.findDevice(file, *at->base);
-  }
-  return nullptr;
+  auto isOfLibrary = [&](const Device *at) { return program.file(at->name.range.file)->isLibrary; };
+  if (isOfLibrary(&device))
+    return &device;
+  const auto bases = basesOf(program, device);
+  auto found = std::find_if(bases.begin(), bases.end(), isOfLibrary);
+  return found == bases.end() ? nullptr : *found;
 }
 
 std::optional<int64_t> localRanks(const Path &maker, const std::vector<Argument> &arguments, SourceRange range,

@@ -8,12 +8,15 @@ namespace echelon::frontend {
 /// What std/devices.ech has for `local(ranks = n)`: a core of a processor, and the memory that ranks share.
 inline constexpr const char *kDeviceHere = "cpu_core", *kLinkHere = "shared_memory";
 
-/// Checks every device, link and cluster of the spec and of what it imports, and fills in what devices and links take
-/// from others.
+/// Checks every device, link and cluster of the spec and of what it imports, and fills in the figures of the
+/// data sheet that devices and links take from others.
 void checkMachines(Program &program, Diagnostics &diagnostics);
 
-/// Of a device's memory, what tensors may take; 0: it is not said.
-double usableBytes(const Device &device);
+/// With all that it takes from others.
+Device wholeDevice(const Program &program, const Device &device);
+Link wholeLink(const Program &program, const Link &link);
+/// Of a whole device's memory, what tensors may take; 0: it is not said.
+double usableBytes(const Device &whole);
 /// Where the catalogue has the device, or what it is made from, that one; else null.
 const Device *catalogued(const Program &program, const Device &device);
 

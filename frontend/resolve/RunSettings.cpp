@@ -199,7 +199,7 @@ void TrainResolver::takeDevices(const Cluster *cluster) {
   settings.cluster = cluster;
   settings.device = device;
   settings.nodeRanks = nodes ? nodes->devices : 0;
-  const double bytes = device ? usableBytes(*device) : 0;
+  const double bytes = device ? usableBytes(wholeDevice(program, *device)) : 0;
   settings.deviceBytes = bytes < 9e18 ? int64_t(bytes) : 0;
   settings.deviceName = device ? device->name.text : "";
 }

@@ -305,31 +305,30 @@ private:
     to.push_back(action);
   }
 
-  /// In each of as many hops as there are ranks, a part is computed, while that of the next one comes.
-  template <typename Op> void addRing(Op op, int64_t bytes, Actions &to) {
-    const auto ranks = int64_t(op.getRanks());
+  /// In each of as many hops as there are ranks a part is computed, while keys and values of the next one come; `home`:
+  /// so do the derivatives of those before, which go one hop further than all parts.
+  template <typename Op> void addRing(Op op, bool home, Actions &to) {
+    const auto ranks = int64_t(op.getRanks()), bytes = rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes();
     const planner::Work part = workOf(op, ranks);
-    Action hop =
-        messageAction(planner::Message::Kind::Send, bytes,
-                      planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
+    Action hop = messageAction(
+        planner::Message::Kind::Send, bytes,
+        planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
     hop.ticket = ticket(op.getY());
     Action wait, loop;
     wait.kind = Action::Kind::Wait;
     wait.ticket = hop.ticket;
     loop.kind = Action::Kind::Loop;
     loop.trips = ranks - 1;
-    loop.body.push_back(hop);
+    loop.body.assign(home ? 2 : 1, hop);
     addWork(op, part, loop.body);
     loop.body.push_back(wait);
     to.push_back(std::move(loop));
     addWork(op, part, to);
+    if (home)
+      to.insert(to.end(), {hop, wait});
   }
-  void add(rt::RingAttentionOp op, Actions &to) {
-    addRing(op, rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes(), to);
-  }
-  void add(rt::RingAttentionGradOp op, Actions &to) { // with derivatives of keys and values
-    addRing(op, 2 * (rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes()), to);
-  }
+  void add(rt::RingAttentionOp op, Actions &to) { addRing(op, false, to); }
+  void add(rt::RingAttentionGradOp op, Actions &to) { addRing(op, true, to); }
 
   ModuleOp module;
   dist::MeshAttr mesh;

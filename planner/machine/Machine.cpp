@@ -95,11 +95,11 @@ double Device::peak(Precision precision) const {
 }
 
 bool Machine::isOfGpus() const {
+  constexpr double kMostBytesOfCore = 100e9, kMostFlopsOfCore = 0.5e12; // no core of any processor comes near these
   const auto &peaks = device.peaks;
-  if (peaks.count(Precision::Tf32) || peaks.count(Precision::Fp8))
+  if (peaks.count(Precision::Tf32) || peaks.count(Precision::Fp8) || device.bandwidth > kMostBytesOfCore)
     return true;
-  auto half = peaks.find(Precision::Fp16), whole = peaks.find(Precision::Fp32);
-  return half != peaks.end() && whole != peaks.end() && half->second >= 4 * whole->second;
+  return std::any_of(peaks.begin(), peaks.end(), [](const auto &peak) { return peak.second > kMostFlopsOfCore; });
 }
 
 double Machine::constant(const char *name) const {

@@ -76,7 +76,7 @@ struct Machine {
   bool isTypical = false;            ///< its figures are of no machine in particular: nobody described this one
 
   int64_t ranks() const { return nodes * perNode; }
-  /// Whether its devices are GPUs: of those alone a data sheet tells of tf32 or fp8, or of far more in two bytes.
+  /// Whether its devices are GPUs: they compute in tf32 or fp8, or faster than any core.
   bool isOfGpus() const;
   double seconds(const Work &work) const;       ///< on the device, without the host's call
   double seconds(const Message &message) const; ///< nothing else under way

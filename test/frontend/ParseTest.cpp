@@ -59,7 +59,7 @@ TEST(Parse, Dump) {
   EXPECT_EQ(dump(*data.source), "(call text \"a\\tb\")");
 }
 
-// Settings in base units; what is inherited stands behind what is said anew.
+// Settings in base units, as they are said. The data sheet's figures are taken from the others.
 TEST(Parse, Machines) {
   Parsed p("device a { memory 1 GB at 1 GB/s; efficiency product fp32 70%, memory 0.5; response host 2 us }\n"
            "device b = a { efficiency product 0.8; passes softmax 3; curve memory = 1 KB at 2 GB/s, 4 KB at 1 GB/s }\n"
@@ -72,19 +72,18 @@ TEST(Parse, Machines) {
                                          "  efficiency product fp32 0.7, memory 0.5  # 1:46\n"
                                          "  response host 2e-06  # 1:85\n"
                                          "device b = a  # 2:1\n"
-                                         "  efficiency product 0.8, memory 0.5  # 2:27\n"
+                                         "  efficiency product 0.8  # 2:27\n"
                                          "  passes softmax 3  # 2:47\n"
-                                         "  response host 2e-06  # 1:85\n"
                                          "  curve memory (1000 2e+09) (4000 1e+09)  # 2:64\n"
                                          "link l  # 3:1\n"
                                          "  response rate 0.9  # 3:34\n"
                                          "  protocol p start 4e-06  # 3:55\n"
                                          "link m = l  # 4:1\n"
-                                         "  response rate 0.9  # 3:34\n"
-                                         "  protocol p rate 0.5, start 4e-06  # 4:42\n"
+                                         "  protocol p rate 0.5  # 4:42\n"
                                          "  curve send over 2 (1000 5e-06)  # 4:58\n"
                                          "  measured 2026-11-29 on here load 1  # 5:12\n");
   EXPECT_DOUBLE_EQ(p.program->main().links[1].speed->bandwidth.value, 2e9);
+  EXPECT_DOUBLE_EQ(p.program->main().devices[1].memory->value, 1e9);
 }
 
 // `^` binds from the right and tighter than unary minus; a sum is one chain.

@@ -111,7 +111,8 @@ TEST(Collectives, WithoutAnAlgorithmTheFastestIsTaken) {
       least = std::min(least, m.seconds(between(Kind::AllReduce, 4, 8, bytes, algorithm)));
     EXPECT_DOUBLE_EQ(chosen, least) << bytes;
   }
-  EXPECT_LT(m.seconds(between(Kind::AllReduce, 4, 8, 64, "butterfly")), m.seconds(between(Kind::AllReduce, 4, 8, 64, "ring")));
+  EXPECT_LT(m.seconds(between(Kind::AllReduce, 4, 8, 64, "butterfly")),
+            m.seconds(between(Kind::AllReduce, 4, 8, 64, "ring")));
   EXPECT_DOUBLE_EQ(m.seconds(between(Kind::AllReduce, 4, 8, 1e9)),
                    m.seconds(between(Kind::AllReduce, 4, 8, 1e9, "hierarchical")));
 }
@@ -120,7 +121,8 @@ TEST(Collectives, WithoutAnAlgorithmTheFastestIsTaken) {
 TEST(Collectives, OtherAlgorithmsAreTheMachines) {
   const Machine m = machine();
   for (const char *algorithm : {"native", "direct", "bf16_summands"})
-    EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 8, 1e6, algorithm)), m.seconds(message(Kind::AllReduce, 8, 1e6)));
+    EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 8, 1e6, algorithm)),
+                     m.seconds(message(Kind::AllReduce, 8, 1e6)));
   EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllToAll, 8, 1e6, "tree")), m.seconds(message(Kind::AllToAll, 8, 1e6)));
 }
 
@@ -135,7 +137,8 @@ TEST(Collectives, MoreBytesAndMoreRanksAreNeverFaster) {
         for (double bytes = 64; bytes < 4e9; bytes *= 2) {
           const double seconds = m.seconds(message(kind, ranks, bytes));
           EXPECT_GE(seconds, last);
-          EXPECT_GE(m.seconds(message(kind, ranks * 2, bytes)), seconds * 0.999) << int(kind) << " " << ranks << " " << bytes;
+          EXPECT_GE(m.seconds(message(kind, ranks * 2, bytes)), seconds * 0.999)
+              << int(kind) << " " << ranks << " " << bytes;
           last = seconds;
         }
       }
@@ -158,7 +161,8 @@ TEST(Collectives, ATierIsSharedByAllThatLeaveIt) {
   m.tiers.push_back({"pod", 2, {}});
   m.tiers.back().link.bandwidth = 0.25e9;
   m.tiers.back().link.latency = 50e-6;
-  const Message inside = between(Kind::AllReduce, 2, 8, kBytes, "ring"), outside = between(Kind::AllReduce, 4, 8, kBytes, "ring");
+  const Message inside = between(Kind::AllReduce, 2, 8, kBytes, "ring"),
+                outside = between(Kind::AllReduce, 4, 8, kBytes, "ring");
   EXPECT_DOUBLE_EQ(m.seconds(inside), machine().seconds(inside));
   EXPECT_DOUBLE_EQ(m.seconds(outside), 62 * 50e-6 + 2 * 31.0 / 32 * kBytes / 0.25e9);
 }
@@ -185,7 +189,8 @@ TEST(Collectives, MeasuredTimesAreTakenBetweenTheirSizes) {
   EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 4, 10'000)), 20e-6);
   EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 4, 10)), 10e-6);
   EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 4, 200'000)), 80e-6);
-  EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 8, 10'000)), machine().seconds(message(Kind::AllReduce, 8, 10'000)));
+  EXPECT_DOUBLE_EQ(m.seconds(message(Kind::AllReduce, 8, 10'000)),
+                   machine().seconds(message(Kind::AllReduce, 8, 10'000)));
 }
 
 TEST(Collectives, ANetworksOwnFiguresAreOfItsNodes) {

@@ -97,7 +97,7 @@ device d {
 link l = 5 GB/s, 1 us { curve all_reduce over 2 = 1 KiB at 9 us; measured "2026-11-30" on "there", spread 5% }
 cluster c { nodes 1 of 2 x d; link l }
 )",
-                                        "c");
+                                       "c");
   EXPECT_EQ(m.device.curves.at("memory").at(32 * 1024), 60e9);
   EXPECT_EQ(m.link.curves.at({"all_reduce", 2}).at(1024), 9e-6);
   EXPECT_EQ(m.measured, (std::vector<std::string>{"2026-11-29 on here", "2026-11-30 on there"}));
@@ -106,7 +106,8 @@ cluster c { nodes 1 of 2 x d; link l }
 
 // A cluster of one node says no link: its messages go where there is a way.
 TEST(Machines, WithoutALinkTheNetworkIsTaken) {
-  const planner::Machine m = machineOf("device d { memory 8 GB at 10 GB/s }\ncluster c { nodes 2 of 2 x d\n network 1 GB/s, 9 us }", "c");
+  const planner::Machine m =
+      machineOf("device d { memory 8 GB at 10 GB/s }\ncluster c { nodes 2 of 2 x d\n network 1 GB/s, 9 us }", "c");
   EXPECT_EQ(m.link.bandwidth, 1e9);
 }
 

@@ -1,4 +1,4 @@
-// echelon plan SPEC [--json]: what a step stores, communicates and decays, read off the program that would run.
+// echelon plan SPEC [--json]: what a step takes, stores, communicates and decays, read off the program that would run.
 #include "passes/cost/ProgramCost.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
@@ -167,7 +167,8 @@ void addPlan(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App *command = app.add_subcommand(
       "plan",
-      "memory of a rank by category, every collective with bytes, count and reason, and which parameters decay");
+      "what a step takes, memory of a rank by category, every collective with bytes, count, time and reason, and which "
+      "parameters decay");
   addSpecOptions(command, *options);
   addTargetOption(command, *options);
   addRanksOption(command, *options);

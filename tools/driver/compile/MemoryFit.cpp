@@ -111,8 +111,8 @@ bool Compilation::checkMemory() {
   auto [part, bytes] = largestPart(memory);
   diagnostics.error(Code::E0314, settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange,
                     "a rank would take " + inUnits(memory.total) + ", and a " + settings.deviceName + " has " +
-                        inUnits(settings.deviceBytes) + ofMemory(settings) + "; the largest part is " + part + ", " + inUnits(bytes) + "; " +
-                        whatFits());
+                        inUnits(settings.deviceBytes) + ofMemory(settings) + "; the largest part is " + part + ", " +
+                        inUnits(bytes) + "; " + whatFits());
   return false;
 }
 

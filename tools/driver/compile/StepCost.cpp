@@ -72,7 +72,7 @@ StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &c
       compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
   made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
   // where cores compute, they also issue calls and move what is sent
-  const planner::Issue issue = made.machine.isTypical ? planner::Issue{false, 0} : planner::Issue{true, 1};
+  const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
   made.time = planner::timeOf(made.step, made.machine, issue);
   made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
   made.samples = compilation.settings.samplesAStep();
