@@ -73,24 +73,15 @@ const Constant *constantNamed(const std::vector<Constant> &list, const std::stri
 // What is typical is what large products, streams and fused attention reach of the data sheet on GPUs.
 const std::vector<Kernel> &kernels() {
   static const std::vector<Kernel> list = {
-      {"product", 0.75, false},
-      {"convolution", 0.5, false},
-      {"attention", 0.45, true},
-      {"attention_grad", 0.36, true},
-      {"memory", 0.8, true},
-      {"loop", 0, true},
-      {"softmax", 0, true},
-      {"logsumexp", 0, true},
-      {"cross_entropy", 0, true},
-      {"normalize", 0, true},
-      {"normalize_grad", 0, true},
-      {"reduce", 0, true},
-      {"gather", 0, true},
-      {"scatter_add", 0, true},
-      {"random", 0, true},
-      {"fill", 0, true},
-      {"copy_strided", 0, true},
-      {"update", 0, true},
+      {"product", 0.75, false},    {"convolution", 0.5, false},
+      {"attention", 0.45, true},   {"attention_grad", 0.36, true},
+      {"memory", 0.8, true},       {"loop", 0, true},
+      {"softmax", 0, true},        {"logsumexp", 0, true},
+      {"cross_entropy", 0, true},  {"normalize", 0, true},
+      {"normalize_grad", 0, true}, {"reduce", 0, true},
+      {"gather", 0, true},         {"scatter_add", 0, true},
+      {"random", 0, true},         {"fill", 0, true},
+      {"copy_strided", 0, true},   {"update", 0, true},
       {"accumulate", 0, true},
   };
   return list;

@@ -11,7 +11,7 @@ enum class Unit { Number, Part, Seconds, Bytes };
 struct Constant {
   const char *name;
   Unit unit;
-  double otherwise; ///< where nothing is said
+  double otherwise;   ///< where nothing is said
   double least, most; ///< of what may be said
   const char *what;
 };
@@ -26,8 +26,8 @@ const Constant *constantNamed(const std::vector<Constant> &list, const std::stri
 /// A kernel that a device's efficiency and passes may be told of.
 struct Kernel {
   const char *name;
-  double typical;  ///< efficiency where nothing is said; 0: that of `memory`
-  bool hasPasses;  ///< its bytes may be moved several times
+  double typical; ///< efficiency where nothing is said; 0: that of `memory`
+  bool hasPasses; ///< its bytes may be moved several times
 };
 const std::vector<Kernel> &kernels();
 const Kernel *kernelNamed(const std::string &name);

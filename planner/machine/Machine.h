@@ -8,8 +8,8 @@
 
 namespace echelon::planner {
 
-/// What was measured at sizes, both ascending and positive. Between them it is interpolated in logarithms, beyond them it
-/// stays as it is at the end.
+/// What was measured at sizes, both ascending and positive. Between them it is interpolated in logarithms, beyond them
+/// it stays as it is at the end.
 struct Curve {
   std::vector<std::pair<double, double>> points; ///< size, rate
   double at(double size) const;
@@ -19,39 +19,40 @@ struct Curve {
 struct Device {
   std::string name;
   double memoryBytes = 0;
-  double bandwidth = 0;               ///< bytes/s of its memory
-  std::map<Precision, double> peaks;  ///< flop/s
-  std::map<std::string, double> efficiency; ///< by kernel: "product", "memory", …; "product.fp32": of that precision alone
-  std::map<std::string, double> passes;     ///< by kernel: how often it moves the bytes that it must move
-  std::map<std::string, double> costs;      ///< further constants of the response, by name, in SI units: Constants.h
-  std::map<std::string, Curve> curves;      ///< of what was measured: "memory" by bytes, "product" by flops; rates
+  double bandwidth = 0;              ///< bytes/s of its memory
+  std::map<Precision, double> peaks; ///< flop/s
+  std::map<std::string, double>
+      efficiency;                       ///< by kernel: "product", "memory", …; "product.fp32": of that precision alone
+  std::map<std::string, double> passes; ///< by kernel: how often it moves the bytes that it must move
+  std::map<std::string, double> costs;  ///< further constants of the response, by name, in SI units: Constants.h
+  std::map<std::string, Curve> curves;  ///< of what was measured: "memory" by bytes, "product" by flops; rates
 
   /// Flop/s of a precision by the data sheet; where it says none, of one that the arithmetic can be done in. 0: none.
   double peak(Precision precision) const;
 };
 
-/// A way in which a library sends, of the many that it chooses from: what it takes at least, and which part of the link's
-/// rate it reaches.
+/// A way in which a library sends, of the many that it chooses from: what it takes at least, and which part of the
+/// link's rate it reaches.
 struct Protocol {
   std::string name;
-  double start = 0;    ///< seconds
-  double rank = 0;     ///< seconds more for each rank after the first
-  double rate = 1;     ///< part of the link's rate
-  double few = 0;      ///< x in n / (n + x): what few ranks lose of the rate
-  double network = 1;  ///< part of what else goes through the network that it reaches there
-  double limit = 0;    ///< most bytes a rank; 0: any number
+  double start = 0;          ///< seconds
+  double rank = 0;           ///< seconds more for each rank after the first
+  double rate = 1;           ///< part of the link's rate
+  double few = 0;            ///< x in n / (n + x): what few ranks lose of the rate
+  double network = 1;        ///< part of what else goes through the network that it reaches there
+  double limit = 0;          ///< most bytes a rank; 0: any number
   bool sumsInSwitch = false; ///< what is summed goes to the switch once and comes back once
 };
 
 /// A link within a node or a node's network, each way and per device (of a network: per node, all lanes together).
 struct Link {
   std::string name;
-  double bandwidth = 0; ///< bytes/s, all lanes together
-  double latency = 0;   ///< seconds
-  int64_t lanes = 1;    ///< a rank sends through one of them at a time
+  double bandwidth = 0;                ///< bytes/s, all lanes together
+  double latency = 0;                  ///< seconds
+  int64_t lanes = 1;                   ///< a rank sends through one of them at a time
   std::map<std::string, double> costs; ///< by name, in SI units or parts of the bandwidth: Constants.h
   std::map<std::pair<std::string, int64_t>, Curve> curves; ///< of what was measured, by collective and ranks: seconds
-  std::vector<Protocol> protocols;     ///< none: messages take the textbooks' rounds
+  std::vector<Protocol> protocols;                         ///< none: messages take the textbooks' rounds
 };
 
 struct Tier {
@@ -65,12 +66,12 @@ struct Machine {
   std::string name;
   Device device;
   int64_t nodes = 1, perNode = 1;
-  Link link;                ///< within a node
-  std::optional<Link> network; ///< between nodes
-  std::vector<Tier> tiers;  ///< further levels above nodes, from the lowest
-  double storage = 0;       ///< bytes/s; 0: not said
-  double mtbf = 0;          ///< seconds a node; 0: not said
-  double price = 0;         ///< dollars an hour and node; 0: not said
+  Link link;                         ///< within a node
+  std::optional<Link> network;       ///< between nodes
+  std::vector<Tier> tiers;           ///< further levels above nodes, from the lowest
+  double storage = 0;                ///< bytes/s; 0: not said
+  double mtbf = 0;                   ///< seconds a node; 0: not said
+  double price = 0;                  ///< dollars an hour and node; 0: not said
   std::vector<std::string> measured; ///< "2026-11-29 on NAME": when and on what its curves were measured
   double spread = 0;                 ///< how far measurements lay apart, as a part of them
   bool isTypical = false;            ///< its figures are of no machine in particular: nobody described this one
@@ -84,8 +85,8 @@ struct Machine {
   double lateSeconds(const Group &group) const; ///< that a message waits until the last rank of its group is there
   /// What the host waits with a message of values, where stages of a pipeline send to each other between nodes.
   double besideStages(const Group &group) const;
-  double overlap(const Group &group) const;     ///< part of a started message that runs beside compute: 0 to 1
-  double usableBytes() const;                   ///< of a device's memory, for tensors; 0: not said
+  double overlap(const Group &group) const; ///< part of a started message that runs beside compute: 0 to 1
+  double usableBytes() const;               ///< of a device's memory, for tensors; 0: not said
 
 private:
   double constant(const char *name) const;
@@ -103,8 +104,8 @@ private:
   double latencyBetween(const Group &group) const;
 };
 
-/// How often ranks wait for each other, and what goes through the link of the rank that has most to do, within a node and
-/// between nodes.
+/// How often ranks wait for each other, and what goes through the link of the rank that has most to do, within a node
+/// and between nodes.
 struct Traffic {
   double rounds = 0, bytes = 0;               ///< within
   double roundsBetween = 0, bytesBetween = 0; ///< between nodes

@@ -12,11 +12,11 @@ enum class Precision { Fp64, Fp32, Tf32, Bf16, Fp16, Fp8 };
 struct Work {
   enum class Kind { Product, Convolution, Attention, AttentionGrad, Loop, Kernel };
   Kind kind = Kind::Kernel;
-  std::string kernel;                    ///< "softmax", "reduce_sum", "update": what a device's efficiency may be told of, Constants.h
-  Precision precision = Precision::Fp32; ///< of the arithmetic
-  double flops = 0;                      ///< additions and multiplications that it cannot do without
-  double bytes = 0;                      ///< that it must read and write
-  double added = 0;                      ///< bytes of what a product adds its result to, as gradients of micro batches
+  std::string kernel; ///< "softmax", "reduce_sum", "update": what a device's efficiency may be told of, Constants.h
+  Precision precision = Precision::Fp32;  ///< of the arithmetic
+  double flops = 0;                       ///< additions and multiplications that it cannot do without
+  double bytes = 0;                       ///< that it must read and write
+  double added = 0;                       ///< bytes of what a product adds its result to, as gradients of micro batches
   int64_t m = 0, n = 0, k = 0, batch = 1; ///< of a product: (m, k) by (k, n), `batch` of them
 };
 
@@ -35,7 +35,7 @@ struct Message {
   Kind kind = Kind::AllReduce;
   double bytes = 0; ///< of the whole: what an all-reduce sums, a gather gathers, a scatter sums, a send sends
   Group group;
-  std::string algorithm; ///< "ring", "tree", "hierarchical", …; empty: the fastest that the machine has
+  std::string algorithm;   ///< "ring", "tree", "hierarchical", …; empty: the fastest that the machine has
   bool isOfUpdate = false; ///< of gradients and parameters, once a step
 };
 

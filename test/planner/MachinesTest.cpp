@@ -145,31 +145,84 @@ TEST(Machines, FrameworksAreWhole) {
       }
 }
 
+/// The lines of a table of others' measurements, cell by cell; none where it is not here.
+std::vector<std::vector<std::string>> tableOf(const std::string &name) {
+  const char *shared = std::getenv("ECHELON_SHARED");
+  std::ifstream table((shared ? shared + std::string("/validation/") : TABLES "/") + name);
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(table, line);) {
+    std::vector<std::string> cells(1);
+    bool isQuoted = false;
+    for (char c : line)
+      if (c == '"')
+        isQuoted = !isQuoted;
+      else if (c == ',' && !isQuoted)
+        cells.emplace_back();
+      else
+        cells.back() += c;
+    rows.push_back(cells);
+  }
+  return rows;
+}
+
+double bytesOf(const std::string &text) { // 32KiB
+  const char unit = text[text.size() - 3];
+  return std::stod(text) * (unit == 'K' ? 1024.0 : unit == 'M' ? 1048576.0 : 1073741824.0);
+}
+
+planner::Message sumOf(double bytes, int64_t ranks) {
+  planner::Message message;
+  message.bytes = bytes;
+  message.group.ranks = message.group.perNode = ranks;
+  return message;
+}
+
 // VIA-Research/vTrain's measurements of NCCL on 2, 4 and 8 A100, 1 MiB to 1 GiB.
 TEST(Machines, NcclsAllReduceIsAsMeasured) {
-  const char *shared = std::getenv("ECHELON_SHARED");
-  std::ifstream table((shared ? shared + std::string("/validation") : TABLES) + "/nccl_allreduce.csv");
-  if (!table)
+  const auto table = tableOf("nccl_allreduce.csv");
+  if (table.empty())
     GTEST_SKIP() << "the table is not here";
   const planner::Machine m =
       machineOf(readFile(MACHINES) + "cluster c { nodes 1 of 8 x a100_80gb_nccl\n link nvlink3_nccl }", "c");
   double sum = 0;
   int rows = 0;
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream cells(line);
-    std::vector<std::string> cell(6);
-    for (std::string &each : cell)
-      std::getline(cells, each, ',');
-    if (cell[1] != "A100")
-      continue;
-    planner::Message message;
-    message.bytes = std::stod(cell[3]);
-    message.group.ranks = message.group.perNode = std::stoll(cell[2]);
-    sum += std::abs(m.seconds(message) / (std::stod(cell[5]) * 1e-6) - 1);
-    ++rows;
-  }
+  for (const auto &cell : table)
+    if (cell[1] == "A100") {
+      sum += std::abs(m.seconds(sumOf(std::stod(cell[3]), std::stoll(cell[2]))) / (std::stod(cell[5]) * 1e-6) - 1);
+      ++rows;
+    }
   ASSERT_EQ(rows, 60);
   EXPECT_LE(sum / rows, 0.025);
   RecordProperty("mean_error_percent", std::to_string(100 * sum / rows));
+}
+
+// stas00/ml-engineering's, of bus bandwidths at large sizes on H200 and from 32 KiB on B200: a ring, or sums in the
+// switch.
+TEST(Machines, SumsInTheSwitchAreAsMeasured) {
+  const auto table = tableOf("nccl_busbw_h200_b200.csv");
+  if (table.empty())
+    GTEST_SKIP() << "the table is not here";
+  const std::string machines = readFile(MACHINES);
+  const planner::Machine h = machineOf(machines + "cluster c { nodes 1 of 8 x h100_80gb_nccl\n link nvlink4_nccl }",
+                                       "c"),
+                         b = machineOf(machines + "cluster c { nodes 1 of 8 x b200\n link nvlink5_nccl }", "c");
+  double sumOfH200 = 0, sumOfB200 = 0;
+  int h200 = 0, b200 = 0;
+  for (const auto &cell : table) {
+    if (cell[3] != "1" || cell[7].find("ENABLE=0") != std::string::npos)
+      continue;
+    const double n = std::stod(cell[2]), bytes = bytesOf(cell[5]),
+                 seconds = 2 * (n - 1) / n * bytes / (std::stod(cell[6]) * 1e9);
+    const bool isH200 = cell[1].find("H200") != std::string::npos;
+    const double error = std::abs((isH200 ? h : b).seconds(sumOf(bytes, int64_t(n))) / seconds - 1);
+    (isH200 ? sumOfH200 : sumOfB200) += error;
+    ++(isH200 ? h200 : b200);
+  }
+  ASSERT_EQ(h200, 5);
+  ASSERT_EQ(b200, 25);
+  EXPECT_LE(sumOfH200 / h200, 0.02);
+  EXPECT_LE(sumOfB200 / b200, 0.08);
+  RecordProperty("mean_error_percent_h200", std::to_string(100 * sumOfH200 / h200));
+  RecordProperty("mean_error_percent_b200", std::to_string(100 * sumOfB200 / b200));
 }
 } // namespace
