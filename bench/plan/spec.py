@@ -140,7 +140,7 @@ def cluster(run, machines, any_memory=False):
     link, network = LINKS[generation]
     device = run.device
     if machines:
-        device = f"{run.device}_{run.framework}" + (f"_{run.kernel}" if run.framework == "aleph" else "")
+        device = f"{run.device}_{run.framework}_{run.kernel}"
         link, network = f"{link}_{run.framework}", f"net_{run.framework}"
     roomy = ""
     if any_memory:
