@@ -57,6 +57,13 @@ bool isPartOfSum(Operation *op) {
   }
 }
 
+/// Whether all that a value goes into is a sum of several parts, moved before or not.
+bool isSummed(Value v) {
+  return llvm::all_of(v.getUsers(), [](Operation *user) {
+    return isPartOfSum(user) && (!moves(user) || isSummed(user->getResult(0)));
+  });
+}
+
 class StepTypes {
 public:
   StepTypes(Type narrow, StepOp step) : narrow(narrow), builder(narrow.getContext()), step(step), leading(step) {}
@@ -160,6 +167,9 @@ bool StepTypes::isRounded(Value v) {
   if (isOfPositions(v))
     return false;
   if (isProduct(op) && !llvm::all_of(v.getUsers(), isPartOfSum))
+    return true;
+  // What attention gives is turned back by rotary positions, which is moving first, but no sum.
+  if (isa<AttentionGradOp>(op) && !isSummed(v))
     return true;
   if (phaseOf(op) == "forward" && !leading.contains(v)) // of losses and metrics
     return false;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The cost model held against other people's measurements: `echelon plan` is asked for each row of the public tables.
+"""The cost model held against other people's measurements: a plan of each row of the public tables.
 
-    bench/plan/judge.py [TABLE...] [--rows FOLDER] [--machines FILE] [--worst N]
+    bench/plan/judge.py [TABLE...] [--rows FOLDER] [--machines FILE] [--every N] [--worst N]
 
 Rows become specs (spec.py) on the machines of bench/plan/machines.ech, whose constants fit.py finds. Prints the errors of
 step times in per cent, whether runs fit, and how good the choice is among the rows of one model on as many devices.
@@ -21,19 +21,15 @@ MACHINES = rows.ROOT / "bench/plan/machines.ech"
 
 
 def said(all_rows, machines):
-    """What the command says of each row. A row that has no room is asked for its time on a device that has it."""
+    """What the plan says of each row, also of those that have no room. Rows that cannot run have no time."""
     texts = {row.run: spec.text(row.run, machines) for row in all_rows if row.run.runnable}
-    plans = dict(zip(texts, ask.answers(texts.values(), [machines])))
-    full = [run for run, answer in plans.items() if "E0314" in answer.refusal]
-    larger = dict(zip(full, ask.answers([spec.text(run, machines, any_memory=True) for run in full], [machines])))
+    figures = dict(zip(texts, ask.figures(list(texts.values()), [machines])))
     made = []
     for row in all_rows:
-        answer = plans.get(row.run)
-        answer = larger.get(row.run, answer)
-        if answer is not None and answer.plan is None:
-            sys.exit(f"{row.name}: {answer.refusal}")
-        made.append(judged.Said(answer and answer.plan["step_time_s"],
-                                answer is not None and row.run not in larger and answer.plan["fits"]))
+        known = figures.get(row.run)
+        if row.run in figures and known is None:
+            sys.exit(f"{row.name} does not compile")
+        made.append(judged.Said(known and known[0], known is not None and known[2]))
     return made
 
 
@@ -42,12 +38,13 @@ def main():
     parser.add_argument("tables", nargs="*", default=rows.TABLES)
     parser.add_argument("--rows", default=rows.VALIDATION)
     parser.add_argument("--machines", default=MACHINES)
+    parser.add_argument("--every", default=1, type=int)
     parser.add_argument("--worst", default=0, type=int)
     options = parser.parse_args()
     print(judged.HEAD)
     reported = []
     for table in options.tables:
-        all_rows = rows.load(table, options.rows)
+        all_rows = rows.load(table, options.rows)[::options.every]
         pairs = list(zip(all_rows, said(all_rows, options.machines)))
         usual = [(row, s) for row, s in pairs if not row.slow]
         print(judged.line(table, judged.errors(pairs)), flush=True)

@@ -5,7 +5,6 @@ from math import ceil
 # 32 x 100 (EFA).
 LINKS = {"a100": ("nvlink3", "8 x 200 Gb/s, 5 us"), "h100": ("nvlink4", "8 x 400 Gb/s, 5 us")}
 
-BANDWIDTH = {"a100_80gb": 2039, "a100_40gb": 1555, "h100_80gb": 3350}  # as std/devices.ech has it
 
 
 def padded_vocab(run):
@@ -133,32 +132,28 @@ def recompute(run):
     return f"recompute {run.recompute}" if run.recompute != "none" else ""
 
 
-def cluster(run, machines, any_memory=False):
-    """Its devices, by the names that `machines` (a spec file) gives them; without one, those of the catalogue. With any
-    memory, of more than any run takes."""
+def cluster(run, machines):
+    """Its devices, by the names that `machines` (a spec file) gives them; without one, those of the catalogue."""
     generation = run.device.split("_")[0]
     link, network = LINKS[generation]
     device = run.device
     if machines:
-        device = f"{run.device}_{run.framework}" + (f"_{run.kernel}" if run.framework == "aleph" else "")
+        device = f"{run.device}_{run.framework}_{run.kernel}"
         link, network = f"{link}_{run.framework}", f"net_{run.framework}"
-    roomy = ""
-    if any_memory:
-        roomy, device = f"device roomy = {device} {{ memory 100 TB at {BANDWIDTH[run.device]} GB/s }}\n", "roomy"
     a_node = min(run.a_node, run.gpus)
     nodes = ceil(run.gpus / a_node)
-    return roomy + (f"cluster rows {{ nodes {nodes} of {a_node} x {device}; link {link}" +
+    return (f"cluster rows {{ nodes {nodes} of {a_node} x {device}; link {link}" +
             (f"; network {network}" if nodes > 1 else "") + " }\n")
 
 
-def text(run, machines=None, any_memory=False):
+def text(run, machines=None):
     """The whole spec."""
     micro = f" in micro batches of {run.micro}" if run.micros > 1 else ""
     precision = ("compute bf16" + (", params bf16" if run.zero < 3 else "") +
                  (", reduce bf16" if run.zero == 3 and run.half_gradients else ""))
     lines = [
         "import nn", f'import "{machines}"' if machines else "import devices",
-        model(run), cluster(run, machines, any_memory),
+        model(run), cluster(run, machines),
         "train row {", "  model Model()", "  on rows", "  data synthetic(tokens) -> tokens, labels",
         f"  batch {run.batch}{micro}", "  steps 100",
         "  optimize adamw(lr = 1e-4, decay = 0.1, clip = 1.0)", f"  precision {precision}",

@@ -1,6 +1,9 @@
 // Steps asked again and again, of machines whose constants change: what bench/plan/fit.py moves them by.
 //
 //   bench_plan_times write < LIST    each line "SPEC FILE": compiles a spec and writes what its step does
+//   bench_plan_times plan < LIST     each line "SPEC": prints seconds, bytes of a rank and whether they fit, as
+//   `echelon
+//                                    plan` says them, also where it would refuse; "-" where a spec does not compile
 //   bench_plan_times ask LIST        each line of LIST "FILE MACHINE NODES RANKS_OF_A_NODE"; then from standard input
 //                                    "set MACHINE KEY FIGURE" (SI units), "clear MACHINE", and "go", which prints a
 //                                    line of seconds, one of each line of LIST
@@ -8,6 +11,7 @@
 #include "passes/cost/StepProgram.h"
 #include "planner/timeline/Timeline.h"
 #include "tools/driver/compile/Compilation.h"
+#include "tools/driver/compile/StepCost.h"
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -81,7 +85,8 @@ void write(std::ostream &out, const Step &step) {
     out << " " << word(term);
   out << "\n" << step.works.size() << "\n";
   for (const Work &w : step.works)
-    out << int(w.kind) << " " << word(w.kernel) << " " << int(w.precision) << " " << w.flops << " " << w.bytes << " " << w.added << " " << w.m << " " << w.n << " " << w.k << " " << w.batch << "\n";
+    out << int(w.kind) << " " << word(w.kernel) << " " << int(w.precision) << " " << w.flops << " " << w.bytes << " "
+        << w.added << " " << w.m << " " << w.n << " " << w.k << " " << w.batch << "\n";
   out << step.messages.size() << "\n";
   for (const Message &m : step.messages)
     out << int(m.kind) << " " << m.bytes << " " << m.group.ranks << " " << m.group.nodes << " " << m.group.perNode
@@ -147,6 +152,34 @@ int writeSteps() {
     write(out, stepOf(*compilation.module, {perNode, false}));
   }
   return good ? 0 : 1;
+}
+
+int planSpecs() {
+  std::string spec;
+  while (std::getline(std::cin, spec)) {
+    CompileOptions options;
+    options.spec = spec;
+    options.anyMemory = true;
+    options.warns = false;
+    options.ofCluster = true;
+    Compilation compilation(options);
+    double forward = 0;
+    bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
+    if (good) {
+      forward = forwardProducts(*compilation.module);
+      good = compilation.lower(Stage::Shaped);
+    }
+    if (!good) {
+      compilation.printDiagnostics();
+      std::cout << "-" << std::endl;
+      continue;
+    }
+    ProgramCost cost = programCost(*compilation.module, false);
+    const StepCost step = stepCost(compilation, forward, cost);
+    std::cout << step.time.seconds << " " << cost.memory.total << " " << step.fits(cost.memory.total).value_or(true)
+              << std::endl;
+  }
+  return 0;
 }
 
 /// "device.KEY": bandwidth, peak, efficiency.KERNEL, passes.KERNEL, else a constant of the response.
@@ -253,8 +286,10 @@ int main(int argc, char **argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "write" && argc == 2)
     return writeSteps();
+  if (command == "plan" && argc == 2)
+    return planSpecs();
   if (command == "ask" && argc == 3)
     return ask(argv[2]);
-  std::cerr << "usage: bench_plan_times write < LIST, or ask LIST\n";
+  std::cerr << "usage: bench_plan_times write < LIST, plan < LIST, or ask LIST\n";
   return 2;
 }

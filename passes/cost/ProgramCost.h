@@ -24,7 +24,6 @@ struct MessageCost {
 /// "12.3 ms".
 std::string inTime(double seconds);
 
-
 /// Bytes of one rank.
 struct MemoryCost {
   int64_t params = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0, total = 0;

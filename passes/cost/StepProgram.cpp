@@ -310,9 +310,9 @@ private:
   template <typename Op> void addRing(Op op, bool home, Actions &to) {
     const auto ranks = int64_t(op.getRanks()), bytes = rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes();
     const planner::Work part = workOf(op, ranks);
-    Action hop = messageAction(
-        planner::Message::Kind::Send, bytes,
-        planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
+    Action hop =
+        messageAction(planner::Message::Kind::Send, bytes,
+                      planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
     hop.ticket = ticket(op.getY());
     Action wait, loop;
     wait.kind = Action::Kind::Wait;

@@ -96,10 +96,11 @@ double Device::peak(Precision precision) const {
 
 bool Machine::isOfGpus() const {
   constexpr double kMostBytesOfCore = 100e9, kMostFlopsOfCore = 0.5e12; // no core of any processor comes near these
-  const auto &peaks = device.peaks;
-  if (peaks.count(Precision::Tf32) || peaks.count(Precision::Fp8) || device.bandwidth > kMostBytesOfCore)
-    return true;
-  return std::any_of(peaks.begin(), peaks.end(), [](const auto &peak) { return peak.second > kMostFlopsOfCore; });
+  double most = 0;
+  for (const auto &[precision, rate] : device.peaks)
+    most = std::max(most, rate);
+  return device.peaks.count(Precision::Tf32) || device.peaks.count(Precision::Fp8) || most > kMostFlopsOfCore ||
+         device.bandwidth > kMostBytesOfCore;
 }
 
 double Machine::constant(const char *name) const {

@@ -1,6 +1,5 @@
 #include "planner/timeline/Clock.h"
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace echelon::planner {
@@ -116,6 +115,8 @@ void Clock::wait(const Action &action) {
 /// As much as since `before`, so many times more. What has been started in the meantime is started each time, what has
 /// been waited for is waited for.
 void Clock::skip(const Clock &before, int64_t times) {
+  if (times < 1)
+    return;
   const auto n = double(times);
   const double moved[2] = {links[0] - before.links[0], links[1] - before.links[1]};
   device += n * (device - before.device);
@@ -146,31 +147,72 @@ void Clock::skip(const Clock &before, int64_t times) {
 }
 
 /// The first iterations as they are, until two take equally long; then as many of these as there are but one; and the
-/// last one, which does nothing for a next one.
+/// last one, which does nothing for a next one. Where no two do, pairs are taken to be like the last pair.
 void Clock::loop(const Action &action) {
-  constexpr int64_t kMost = 6; // iterations that are walked before their like are skipped
+  constexpr int kMost = 8; // iterations in a row of which no two take equally long
   const Actions *const around = next;
   run(action.ahead);
-  std::array<double, 4> moved = {};
+  std::vector<double> moved;
+  Clock twoBefore = *this;
+  int unsteady = 0;
   for (int64_t i = 0; i < action.trips; ++i) {
-    const bool isLast = i + 1 == action.trips;
     const Clock before = *this;
+    const bool isLast = i + 1 == action.trips;
     next = isLast ? nullptr : &action.ahead;
     run(action.body);
-    const std::array<double, 4> now = {device - before.device, host - before.host, links[0] - before.links[0],
-                                       links[1] - before.links[1]};
-    bool isSteady = i + 1 >= kMost;
-    if (!isSteady && i > 0)
-      isSteady = std::equal(now.begin(), now.end(), moved.begin(), [&](double a, double b) {
-        return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
-      });
-    if (const int64_t like = action.trips - 2 - i; isSteady && like > 0) {
-      skip(before, like);
-      i += like;
-    }
-    moved = now;
+    std::vector<double> now = clocks();
+    const std::vector<double> then = before.clocks();
+    for (size_t c = 0; c < now.size(); ++c)
+      now[c] -= then[c];
+    const bool isSteady = i > 0 && std::equal(now.begin(), now.end(), moved.begin(), [](double a, double b) {
+                            return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+                          });
+    const int64_t like = std::max<int64_t>(0, action.trips - 2 - i);
+    int64_t skipped = 0;
+    unsteady = isSteady ? 0 : unsteady + 1;
+    if (isSteady)
+      skip(before, skipped = std::min(like, likeSince(before)));
+    else if (unsteady >= kMost)
+      skip(twoBefore, (skipped = std::min(like / 2, likeSince(twoBefore)) * 2) / 2);
+    if (skipped)
+      unsteady = 0;
+    i += skipped;
+    moved = std::move(now);
+    twoBefore.become(before);
   }
   next = around;
+}
+
+/// How often what has been since `before` can be done again, as far as one sees: until a clock that is behind another
+/// one is before it, as where a message is done that has been under way since before the loop.
+int64_t Clock::likeSince(const Clock &before) const {
+  const std::vector<double> now = clocks(), then = before.clocks();
+  double least = 1e15;
+  for (size_t x = 0; x < now.size(); ++x)
+    for (size_t y = 0; y < now.size(); ++y) {
+      const double behind = now[y] - now[x], nearer = now[x] - then[x] - (now[y] - then[y]);
+      if (behind > -1e-12 && nearer > 1e-9 * (now[x] - then[x]))
+        least = std::min(least, behind / nearer);
+    }
+  return std::max<int64_t>(0, int64_t(least) - 2);
+}
+
+std::vector<double> Clock::clocks() const {
+  std::vector<double> all = queues;
+  all.push_back(device);
+  if (issue.isAhead)
+    all.push_back(host);
+  return all;
+}
+
+void Clock::become(const Clock &other) {
+  device = other.device;
+  host = other.host;
+  links[0] = other.links[0];
+  links[1] = other.links[1];
+  queues = other.queues;
+  terms = other.terms;
+  tickets = other.tickets;
 }
 
 void Clock::run(const Actions &actions) {
@@ -208,7 +250,9 @@ void Clock::run(const Action &action) {
     }
     break;
   }
-  case Action::Kind::Turns: // all stages together: timeOf
+  case Action::Kind::Turns: // of several stages: timeOf
+    for (size_t body : action.turns->order)
+      run(action.turns->bodies[body]);
     break;
   }
 }

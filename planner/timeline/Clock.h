@@ -62,7 +62,10 @@ private:
   void loop(const Action &action);
   void wait(const Action &action);
   void skip(const Clock &before, int64_t times);
+  int64_t likeSince(const Clock &before) const;
+  std::vector<double> clocks() const;
   void closePiece();
+  void become(const Clock &other);
 
   const Prices *prices;
   Issue issue;

@@ -23,19 +23,19 @@ struct Action {
     Receive, ///< from another stage, within turns
     Wait,    ///< for what is kept under a ticket: all of it, or the oldest
     Loop,
-    Next,    ///< in a loop: what is ahead of an iteration is done for the next one, if there is one
-    Turns,   ///< all stages do theirs at this place
+    Next,  ///< in a loop: what is ahead of an iteration is done for the next one, if there is one
+    Turns, ///< all stages do theirs at this place
   };
   Kind kind = Kind::Work;
-  size_t what = 0;      ///< place among the step's works or messages
-  size_t term = 0;      ///< what its time is counted under: place among the step's terms
-  int64_t calls = 1;    ///< of the host
-  int64_t ticket = -1;  ///< -1: none
-  bool all = true;      ///< of a wait
-  bool joins = false;   ///< of a message: ranks of all stages take part
-  int64_t peer = -1;    ///< of a send or receive: the other stage
-  int64_t trips = 1;    ///< of a loop
-  Actions body, ahead;  ///< of a loop
+  size_t what = 0;     ///< place among the step's works or messages
+  size_t term = 0;     ///< what its time is counted under: place among the step's terms
+  int64_t calls = 1;   ///< of the host
+  int64_t ticket = -1; ///< -1: none
+  bool all = true;     ///< of a wait
+  bool joins = false;  ///< of a message: ranks of all stages take part
+  int64_t peer = -1;   ///< of a send or receive: the other stage
+  int64_t trips = 1;   ///< of a loop
+  Actions body, ahead; ///< of a loop
   std::shared_ptr<const Turns> turns;
 };
 

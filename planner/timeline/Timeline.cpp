@@ -27,7 +27,8 @@ struct Channel {
 
 class Simulation {
 public:
-  Simulation(const Step &step, const Machine &machine, Issue issue) : step(step), prices(step, machine, issue), issue(issue) {
+  Simulation(const Step &step, const Machine &machine, Issue issue)
+      : step(step), prices(step, machine, issue), issue(issue) {
     clocks.assign(step.stages.size(), Clock(prices, issue));
     at.assign(step.stages.size(), 0);
     busy.assign(step.stages.size(), 0);
@@ -56,8 +57,8 @@ private:
   double working = 0, idle = 0;                          ///< of all stages, in turns
 };
 
-/// Whether the stage has gone on. It works on a piece, then meets another stage: what it sends leaves when the channel is
-/// free, what it receives has to have come.
+/// Whether the stage has gone on. It works on a piece, then meets another stage: what it sends leaves when the channel
+/// is free, what it receives has to have come.
 bool Simulation::advance(size_t s, Stage &stage) {
   Clock &clock = clocks[s];
   const size_t body = stage.turns->order[stage.turn];

@@ -3,6 +3,7 @@
 #include "planner/timeline/Timeline.h"
 #include "runtime/program/Turns.h"
 #include "gtest/gtest.h"
+#include <random>
 
 using namespace echelon::planner;
 using echelon::runtime::stageOrderNamed;
@@ -163,8 +164,8 @@ TEST(Timeline, HostIsTheDevice) {
   EXPECT_NEAR(make.time(plainMachine(1), {false, 0}).seconds, 500, 1e-9);
 }
 
-/// Messages over the same axes come one after the other; over others, a small one does not wait for a large one, which it
-/// slows down by as much as it takes.
+/// Messages over the same axes come one after the other; over others, a small one does not wait for a large one, which
+/// it slows down by as much as it takes.
 TEST(Timeline, QueuesShareALink) {
   Maker same;
   same.step.stages = {{same.message(10, 0), same.message(1), Maker::wait(0)}};
@@ -205,14 +206,64 @@ TEST(Timeline, SkippedIterationsAreThoseThatAreWalked) {
   }
 }
 
+/// Of loops of any works, messages and waits, skipping iterations comes to what walking all of them does.
+TEST(Timeline, RandomLoops) {
+  std::mt19937 random(7);
+  auto below = [&](unsigned n) { return int64_t(random() % n); };
+  for (int trial = 0; trial < 300; ++trial) {
+    Maker whole, walked;
+    Actions body, ahead;
+    for (int64_t i = 2 + below(6); i; --i) {
+      const double seconds = double(1 + below(20)) / 4;
+      const int64_t ticket = below(3);
+      switch (below(4)) {
+      case 0:
+        body.push_back(whole.work(seconds));
+        break;
+      case 1:
+        body.push_back(whole.message(seconds, -1, size_t(3 + below(3))));
+        break;
+      case 2:
+        body.push_back(whole.message(seconds, ticket, size_t(3 + ticket)));
+        break;
+      default:
+        body.push_back(Maker::wait(ticket, below(2)));
+      }
+    }
+    const Action behind = whole.work(1), all[] = {Maker::wait(0), Maker::wait(1), Maker::wait(2)};
+    walked.step = whole.step;
+    whole.step.stages = {{whole.message(5, 0), Maker::loop(100, body), all[0], all[1], all[2], behind}};
+    walked.step = whole.step;
+    walked.step.stages[0] = {whole.step.stages[0].front()};
+    for (int i = 0; i < 100; ++i)
+      walked.step.stages[0].insert(walked.step.stages[0].end(), body.begin(), body.end());
+    walked.step.stages[0].insert(walked.step.stages[0].end(), {all[0], all[1], all[2], behind});
+    for (const double host : {0.0, 0.5}) {
+      const StepTime a = whole.time(plainMachine(host)), b = walked.time(plainMachine(host));
+      EXPECT_NEAR(a.seconds, b.seconds, 1e-6 * b.seconds) << "trial " << trial << " host " << host;
+      EXPECT_NEAR(sumOf(a), a.seconds, 1e-6 * a.seconds) << "trial " << trial;
+    }
+  }
+}
+
+/// A pipeline of one stage is its turns, one after the other.
+TEST(Timeline, OneStage) {
+  Maker make;
+  make.pipeline("1f1b", 8, 1, {1}, 2);
+  EXPECT_DOUBLE_EQ(make.time().seconds, 24);
+  EXPECT_DOUBLE_EQ(make.time().bubble, 0);
+}
+
 /// What is gathered ahead for the next iteration comes while this one computes: the first is waited for, and where
 /// gathers take longer, all are.
 TEST(Timeline, GathersAhead) {
   Maker hidden;
-  hidden.step.stages = {{Maker::loop(100, {Maker::wait(0, false), Maker::next(), hidden.work(3)}, {hidden.message(2, 0)})}};
+  hidden.step.stages = {
+      {Maker::loop(100, {Maker::wait(0, false), Maker::next(), hidden.work(3)}, {hidden.message(2, 0)})}};
   EXPECT_NEAR(hidden.time().seconds, 2 + 300, 1e-6);
   Maker bound;
-  bound.step.stages = {{Maker::loop(100, {Maker::wait(0, false), Maker::next(), bound.work(3)}, {bound.message(5, 0)})}};
+  bound.step.stages = {
+      {Maker::loop(100, {Maker::wait(0, false), Maker::next(), bound.work(3)}, {bound.message(5, 0)})}};
   EXPECT_NEAR(bound.time().seconds, 500 + 3, 1e-6);
 }
 
@@ -243,9 +294,9 @@ TEST(Timeline, BubbleOfZeroBubble) {
   EXPECT_NEAR(make.time().bubble, 3.0 / 24, 1e-9);
 }
 
-/// The slowest stage sets the pace. Beside its own work, 96, the last one waits for the first forward pass, 3, and others
-/// for the last backward one, 6. The first one has three more forward passes to do before it waits for a backward one: until
-/// 11, where it has worked for 8.
+/// The slowest stage sets the pace. Beside its own work, 96, the last one waits for the first forward pass, 3, and
+/// others for the last backward one, 6. The first one has three more forward passes to do before it waits for a
+/// backward one: until 11, where it has worked for 8.
 TEST(Timeline, SlowestStageSetsThePace) {
   const double expected[] = {96 + 3, 96 + 5, 96 + 7, 96 + 9};
   for (size_t slow = 0; slow < 4; ++slow) {

@@ -155,8 +155,8 @@ int plan(const PlanOptions &options) {
                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << step.text() << made.text() << offloadText(compilation, made) << recomputeText(recompute) << decayText(decay)
-              << mathematicsText("mathematics: not that of one device", mathematics)
+    std::cout << step.text(made.memory.total - made.copyBytes) << made.text() << offloadText(compilation, made) << recomputeText(recompute)
+              << decayText(decay) << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);
   }
   return Fine;

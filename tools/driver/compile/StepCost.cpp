@@ -68,8 +68,7 @@ std::string grouped(double number) {
 StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost) {
   StepCost made;
   made.machine = frontend::machineOf(*compilation.program, compilation.settings);
-  const int64_t perNode =
-      compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
+  const int64_t perNode = compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
   made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
   // where cores compute, they also issue calls and move what is sent
   const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
@@ -93,7 +92,7 @@ std::optional<bool> StepCost::fits(int64_t bytes) const {
   return double(bytes) <= usable;
 }
 
-std::string StepCost::text() const {
+std::string StepCost::text(int64_t bytes) const {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "step on ";
@@ -118,6 +117,15 @@ std::string StepCost::text() const {
     os << llvm::right_justify(inTime(time.terms[i]), 10) << llvm::format("%7.1f %%  ", 100 * part)
        << std::string(static_cast<size_t>(part * kWidth + 0.5), '#') << "\n";
   }
+  if (step.stages.size() > 1 && time.bubble > 0) {
+    auto [least, most] = std::minmax_element(time.busy.begin(), time.busy.end());
+    os << "  stages work " << inTime(*least) << " (stage " << least - time.busy.begin() << ") to " << inTime(*most)
+       << " (stage " << most - time.busy.begin() << ") in their turns, and wait "
+       << llvm::format("%.3g", 100 * time.bubble) << " % of that\n";
+  }
+  if (const double usable = machine.usableBytes(); usable > 0)
+    os << "  a rank takes " << llvm::format("%.3g of %.3g GB", double(bytes) / 1e9, usable / 1e9)
+       << " that a device has\n";
   return text;
 }
 

@@ -22,10 +22,12 @@ struct StepCost {
 
   double samplesPerSecond() const { return time.seconds > 0 ? double(samples) / time.seconds : 0; }
   double tokensPerSecond() const { return samplesPerSecond() * double(std::max<int64_t>(tokens, 1)); }
-  double utilisation() const { return peak > 0 && time.seconds > 0 ? modelFlops / (time.seconds * peak * double(ranks)) : 0; }
+  double utilisation() const {
+    return peak > 0 && time.seconds > 0 ? modelFlops / (time.seconds * peak * double(ranks)) : 0;
+  }
   /// Whether a device has room for so many bytes; nothing: the machine does not say what it has.
   std::optional<bool> fits(int64_t bytes) const;
-  std::string text() const; ///< for people
+  std::string text(int64_t bytes) const; ///< for people; `bytes`: that a rank takes
 };
 
 /// Of a compilation whose arenas are planned; `forward`: its forwardProducts. Messages are told what each takes.
