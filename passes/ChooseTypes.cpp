@@ -57,10 +57,10 @@ bool isPartOfSum(Operation *op) {
   }
 }
 
-/// Whether all that a value goes into is a sum of several parts, moved before or not.
-bool isSummed(Value v) {
-  return llvm::all_of(v.getUsers(), [](Operation *user) {
-    return isPartOfSum(user) && (!moves(user) || isSummed(user->getResult(0)));
+/// Whether a value is moved and then taken apart, so that nobody takes it as it is.
+bool isTakenApart(Value v) {
+  return !v.use_empty() && llvm::all_of(v.getUsers(), [](Operation *user) {
+    return isa<SliceOp>(user) || (moves(user) && isTakenApart(user->getResult(0)));
   });
 }
 
@@ -168,8 +168,8 @@ bool StepTypes::isRounded(Value v) {
     return false;
   if (isProduct(op) && !llvm::all_of(v.getUsers(), isPartOfSum))
     return true;
-  // What attention gives is turned back by rotary positions, which is moving first, but no sum.
-  if (isa<AttentionGradOp>(op) && !isSummed(v))
+  // What attention gives is turned back by rotary positions, which take it apart first: no sum, though all moving.
+  if (isa<AttentionGradOp>(op) && isTakenApart(v))
     return true;
   if (phaseOf(op) == "forward" && !leading.contains(v)) // of losses and metrics
     return false;

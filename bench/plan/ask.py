@@ -86,6 +86,9 @@ def figures(texts, imported=(), jobs=os.cpu_count()):
                     (KEPT / f"{names[text]}.figures").write_text(process.stdout.readline())
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         list(pool.map(share, [todo[k::jobs] for k in range(jobs)]))
+    for text in todo:  # what did not compile is asked once more, alone
+        if (KEPT / f"{names[text]}.figures").read_text().strip() in ("", "-"):
+            share([text])
     made = []
     for text in texts:
         said = (KEPT / f"{names[text]}.figures").read_text().split()

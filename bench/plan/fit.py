@@ -47,7 +47,8 @@ SUMS = {"megatron": (0.5, 0.5, 0.5), "vtrain": (0.5, 0.5, 0.5), "aleph": (0.5, 0
 
 
 # Part of the memory and GiB that no tensor has: fitted on what ran and what did not (aleph, nanotron), else typical.
-ROOM = {"megatron": (0.95, 1.5), "vtrain": (0.95, 1.5), "composer": (0.95, 1.5), "aleph": (0.99, 1.5), "nanotron": (0.94, 1.5)}
+ROOM = {"megatron": (0.95, 1.5), "vtrain": (0.95, 1.5), "composer": (0.95, 1.5), "aleph": (1, 0),
+        "nanotron": (0.82, 1.5)}
 
 
 class Constant:

@@ -64,4 +64,5 @@ def main():
                   f" the best, best {'among' if g.first_three else 'not among'} the first three")
 
 
-main()
+if __name__ == "__main__":
+    main()
