@@ -2,6 +2,7 @@
 #include "passes/cost/ProgramCost.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
+#include "tools/driver/compile/SnapshotChoice.h"
 #include "tools/driver/compile/StepCost.h"
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
@@ -34,9 +35,31 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
   return messages;
 }
 
+nlohmann::ordered_json toJson(const SnapshotChoice &snapshots) {
+  nlohmann::ordered_json made = {
+      {"auto", snapshots.isAuto},
+      {"every_steps", snapshots.everySteps ? nlohmann::ordered_json(snapshots.everySteps) : nlohmann::ordered_json()},
+      {"bytes", snapshots.bytes}};
+  if (!snapshots.lacks.empty()) {
+    made["lacks"] = frontend::printable(snapshots.lacks);
+    return made;
+  }
+  made["wait_s"] = snapshots.run.wait;
+  made["write_s"] = snapshots.run.write;
+  made["restart_s"] = snapshots.run.restart;
+  made["between_failures_s"] = snapshots.run.between;
+  made["goodput"] = snapshots.loss.goodput;
+  made["lost_to_snapshots"] = snapshots.loss.snapshots;
+  made["lost_to_failures"] = snapshots.loss.failures;
+  if (snapshots.likelihood)
+    made["failure_probability"] = *snapshots.likelihood;
+  return made;
+}
+
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
                               const ProgramCost &plan, const std::vector<LineDecay> &decay,
-                              const RecomputeCost &recompute, const StepCost &step) {
+                              const RecomputeCost &recompute, const StepCost &step,
+                              const std::optional<SnapshotChoice> &snapshots) {
   nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), lines = nlohmann::ordered_json::array();
   for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
     mesh[axis.name] = axis.size;
@@ -91,6 +114,10 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                        {"piece_bytes", 0},
                        {"resident_bytes", memory.optimizer},
                        {"host_bytes", memory.optimizer}};
+  made["checkpoint_interval_s"] =
+      snapshots ? nlohmann::ordered_json(snapshots->everySeconds) : nlohmann::ordered_json();
+  if (snapshots)
+    made["checkpoint"] = toJson(*snapshots);
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)
@@ -148,14 +175,18 @@ int plan(const PlanOptions &options) {
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   const StepCost step = stepCost(compilation, forward, made);
+  std::optional<SnapshotChoice> snapshots;
+  if (!compilation.settings.checkpoint.directory.empty())
+    snapshots = snapshotChoice(compilation, step, made);
   if (options.json) {
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
-    std::cout << toJson(compilation, all, made, decay, recompute, step)
+    std::cout << toJson(compilation, all, made, decay, recompute, step, snapshots)
                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << step.text() << made.text() << offloadText(compilation, made) << recomputeText(recompute) << decayText(decay)
+    std::cout << step.text() << made.text() << offloadText(compilation, made) << recomputeText(recompute)
+              << (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") << decayText(decay)
               << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);
   }

@@ -400,6 +400,8 @@ bool Compilation::lower(Stage until) {
   }
   if (isDumpIncomplete || diagnostics.errorCount() > before || (until >= Stage::Shaped && !checkMemory()))
     return false;
+  if (until >= Stage::Shaped)
+    placeSnapshots();
   warnOfUnseenMetrics();
   return true;
 }

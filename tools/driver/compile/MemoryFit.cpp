@@ -3,10 +3,9 @@
 // compiling it.
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/LayoutText.h"
+#include "tools/driver/compile/Units.h"
 
 #include "passes/cost/ProgramCost.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 
@@ -15,17 +14,6 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
-
-std::string inUnits(int64_t bytes) {
-  static const char *units[] = {"bytes", "KB", "MB", "GB", "TB", "PB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
-    value /= 1000;
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.3g ", value) << units[unit];
-  return text;
-}
 
 std::pair<const char *, int64_t> largestPart(const MemoryCost &memory) {
   std::vector<std::pair<const char *, int64_t>> parts = {{"parameters", memory.params},
@@ -50,7 +38,7 @@ int64_t bytesUnder(CompileOptions options) {
 std::string ofMemory(const frontend::RunSettings &settings) {
   const auto &memory = settings.device->memory;
   return memory && double(settings.deviceBytes) < memory->value
-             ? " for tensors, of " + inUnits(static_cast<int64_t>(memory->value))
+             ? " for tensors, of " + inBytes(static_cast<int64_t>(memory->value))
              : "";
 }
 } // namespace
@@ -96,7 +84,7 @@ std::string Compilation::whatFits() const {
       std::string batch =
           same ? ""
                : "batch " + std::to_string(settings.batch) + " in micro batches of " + std::to_string(samples / micro);
-      return line + (line.empty() || batch.empty() ? "" : " and ") + batch + " would take " + inUnits(bytes);
+      return line + (line.empty() || batch.empty() ? "" : " and ") + batch + " would take " + inBytes(bytes);
     }
   return "no way to store the optimizer's state or to split the batch over time makes it fit; split more axes over "
          "more ranks";
@@ -110,9 +98,9 @@ bool Compilation::checkMemory() {
     return true;
   auto [part, bytes] = largestPart(memory);
   diagnostics.error(Code::E0314, settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange,
-                    "a rank would take " + inUnits(memory.total) + ", and a " + settings.deviceName + " has " +
-                        inUnits(settings.deviceBytes) + ofMemory(settings) + "; the largest part is " + part + ", " +
-                        inUnits(bytes) + "; " + whatFits());
+                    "a rank would take " + inBytes(memory.total) + ", and a " + settings.deviceName + " has " +
+                        inBytes(settings.deviceBytes) + ofMemory(settings) + "; the largest part is " + part + ", " +
+                        inBytes(bytes) + "; " + whatFits());
   return false;
 }
 
