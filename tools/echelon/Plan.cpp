@@ -1,5 +1,6 @@
 // echelon plan SPEC [--json]: what a step takes, stores, communicates and decays, read off the program that would run.
 #include "passes/cost/ProgramCost.h"
+#include "tools/driver/compile/RecomputeChoice.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/SnapshotChoice.h"
@@ -33,6 +34,21 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
                         {"place", m.place},
                         {"reason", m.reason}});
   return messages;
+}
+
+nlohmann::ordered_json toJson(const RecomputeChoice &choice) {
+  auto one = [&](const RecomputeTrial &trial) -> nlohmann::ordered_json {
+    return {{"policy", frontend::printable(trial.policy.text())},
+            {"step_time_s", trial.seconds},
+            {"bytes", trial.bytes},
+            {"fits", choice.fits(trial)}};
+  };
+  nlohmann::ordered_json others = nlohmann::ordered_json::array();
+  for (const RecomputeTrial &trial : choice.others)
+    others.push_back(one(trial));
+  return {{"limit_bytes", choice.limit ? nlohmann::ordered_json(choice.limit) : nlohmann::ordered_json()},
+          {"chosen", one(choice.chosen)},
+          {"others", others}};
 }
 
 nlohmann::ordered_json toJson(const SnapshotChoice &snapshots) {
@@ -102,6 +118,8 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"weight_decay", lines},
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
+  if (compilation.recomputeChoice)
+    made["recompute"]["auto"] = toJson(*compilation.recomputeChoice);
   if (const auto &offload = plan.offload)
     made["offload"] = {{"to", offload->directory.empty() ? "host" : frontend::printable(offload->directory)},
                        {"bytes", offload->bytes},
@@ -148,6 +166,11 @@ std::string recomputeText(const RecomputeCost &recompute) {
   return sentence.empty() ? "" : frontend::printable(sentence) + "\n";
 }
 
+std::string choiceText(const Compilation &compilation) {
+  return compilation.recomputeChoice ? frontend::printable(compilation.recomputeChoice->text(), frontend::Lines::Kept)
+                                     : "";
+}
+
 std::string offloadText(const Compilation &compilation, const ProgramCost &plan) {
   return compilation.settings.offload && !plan.offload
              ? "offload optimizer to host: this program computes in the host's memory, where the optimizer's state is: "
@@ -185,7 +208,8 @@ int plan(const PlanOptions &options) {
                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << step.text() << made.text() << offloadText(compilation, made) << recomputeText(recompute)
+    std::cout << step.text() << made.text() << offloadText(compilation, made) << choiceText(compilation)
+              << recomputeText(recompute)
               << (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") << decayText(decay)
               << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);

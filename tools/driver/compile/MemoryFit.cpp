@@ -79,7 +79,7 @@ std::string Compilation::whatFits() const {
       tried.layout = layout;
       tried.microBatches = micro;
       int64_t bytes = bytesUnder(tried);
-      if (!bytes || bytes > settings.deviceBytes)
+      if (!bytes || bytes > memoryLimit())
         continue;
       std::string batch =
           same ? ""
@@ -90,17 +90,31 @@ std::string Compilation::whatFits() const {
          "more ranks";
 }
 
+int64_t Compilation::memoryLimit() const {
+  const double within = settings.recompute.within;
+  if (within <= 0 || (settings.deviceBytes && double(settings.deviceBytes) <= within))
+    return settings.deviceBytes;
+  return within < 9e18 ? static_cast<int64_t>(within) : 0;
+}
+
 bool Compilation::checkMemory() {
-  if (!settings.deviceBytes || options.anyMemory)
+  const int64_t limit = memoryLimit();
+  if (!limit || options.anyMemory)
     return true;
   MemoryCost memory = programCost(*module).memory; // without the copy: snapshots are written without it, too
-  if (memory.total <= settings.deviceBytes)
+  if (memory.total <= limit)
     return true;
   auto [part, bytes] = largestPart(memory);
-  diagnostics.error(Code::E0314, settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange,
-                    "a rank would take " + inBytes(memory.total) + ", and a " + settings.deviceName + " has " +
-                        inBytes(settings.deviceBytes) + ofMemory(settings) + "; the largest part is " + part + ", " +
-                        inBytes(bytes) + "; " + whatFits());
+  const bool isOfClause = limit != settings.deviceBytes;
+  const std::string under =
+      recomputeChoice ? " under recompute " + settings.recompute.text() + ", which takes least" : "";
+  SourceRange place = settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange;
+  diagnostics.error(Code::E0314, isOfClause ? settings.recompute.range : place,
+                    "a rank would take " + inBytes(memory.total) + under +
+                        (isOfClause
+                             ? ", and recompute auto is to stay within " + inBytes(limit)
+                             : ", and a " + settings.deviceName + " has " + inBytes(limit) + ofMemory(settings)) +
+                        "; the largest part is " + part + ", " + inBytes(bytes) + "; " + whatFits());
   return false;
 }
 
