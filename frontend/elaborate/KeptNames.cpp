@@ -5,6 +5,9 @@
 using namespace mlir;
 using namespace echelon::frontend;
 
+/// Of no value in a spec: it asks for all of them, each marked with its path, as `recompute auto` needs them.
+static constexpr StringRef kAnyName = "*";
+
 void KeptNames::value(Value value, StringRef path) {
   for (StringRef end = path; !end.empty(); end = end.split('.').second)
     known.insert(end.str());
@@ -15,8 +18,9 @@ void KeptNames::value(Value value, StringRef path) {
   if (auto earlier = op->getAttrOfType<ArrayAttr>(ech::kKeptAs))
     llvm::append_range(names, earlier);
   for (const Path &name : *wanted) {
-    Attribute text = StringAttr::get(op->getContext(), name.text());
-    if ((path == name.text() || path.ends_with("." + name.text())) && !llvm::is_contained(names, text))
+    const bool isAny = name.text() == kAnyName;
+    Attribute text = StringAttr::get(op->getContext(), isAny ? path : StringRef(name.text()));
+    if ((isAny || path == name.text() || path.ends_with("." + name.text())) && !llvm::is_contained(names, text))
       names.push_back(text);
   }
   if (!names.empty())
@@ -26,7 +30,7 @@ void KeptNames::value(Value value, StringRef path) {
 void KeptNames::finish(Diagnostics &diagnostics) const {
   const std::vector<std::string> all(known.begin(), known.end());
   for (const Path &name : *wanted)
-    if (!known.count(name.text()))
+    if (name.text() != kAnyName && !known.count(name.text()))
       diagnostics.error(Code::E0410, name.range,
                         "no value of a repeat is called " + quoted(name.text()) +
                             (all.empty()                         ? "; none has a name"

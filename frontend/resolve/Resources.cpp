@@ -12,7 +12,7 @@ std::string RecomputeSettings::text() const {
   if (policy == "every")
     return "every " + std::to_string(every) + " " + axis;
   if (policy != "keep")
-    return policy;
+    return policy; // "full", or "auto"
   std::string names;
   for (const Path &name : keep)
     names += (names.empty() ? "" : ", ") + name.text();
@@ -48,8 +48,13 @@ void TrainResolver::take(const RecomputeClause &c, const Clause &clause) {
     }
     return;
   case RecomputeClause::Auto:
-    return notBuilt(clause.range, "recompute auto",
-                    "write recompute full, every 2 layer or keep (NAMES), or leave it out");
+    made.policy = "auto";
+    if (c.within && c.within->kind == UnitKind::Bytes) {
+      if (!(c.within->value >= 1))
+        error(Code::E0404, c.within->range, "the memory to stay within is at least a byte");
+      made.within = c.within->value;
+    }
+    return;
   }
 }
 

@@ -295,9 +295,8 @@ void TrainResolver::take(const EvaluateClause &c, const Clause &clause) {
 
 void TrainResolver::take(const SeedClause &c, const Clause &) { settings.seed = uint64_t(c.seed.value); }
 
-void TrainResolver::take(const CheckpointClause &c, const Clause &clause) {
-  if (c.isAuto)
-    notBuilt(clause.range, "checkpoint auto", "say how often, as in checkpoint every 200 steps");
+void TrainResolver::take(const CheckpointClause &c, const Clause &) {
+  settings.checkpoint.isAuto = c.isAuto;
   if (c.steps) {
     atLeastOne(*c.steps, "the number of steps between snapshots");
     settings.checkpoint.everySteps = c.steps->value;

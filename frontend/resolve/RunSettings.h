@@ -133,10 +133,11 @@ struct OffloadSettings {
 
 /// `recompute every 2 layer`
 struct RecomputeSettings {
-  std::string policy; // "full", "every", "keep"; empty: repeats keep all that their derivative reads
+  std::string policy; // "full", "every", "keep", "auto" until it is chosen; empty: repeats keep all that is read
   int64_t every = 0;  // iterations of a group
   std::string axis;   // that they are counted along
   std::vector<Path> keep;
+  double within = 0; // `auto within 70 GB`: bytes of a rank; 0: what its device has
   SourceRange range;
 
   std::string text() const; // as the clause has it
@@ -191,6 +192,7 @@ struct RunSettings {
     bool isDynamic = false;
   } lossScale;
   struct {
+    bool isAuto = false; // then the program says how often, once a step is costed
     int64_t everySteps = 0, keep = 0;
     double everySeconds = 0;
     std::string directory; // empty: no snapshots

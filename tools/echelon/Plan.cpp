@@ -1,7 +1,9 @@
 // echelon plan SPEC [--json]: what a step takes, stores, communicates and decays, read off the program that would run.
 #include "passes/cost/ProgramCost.h"
+#include "tools/driver/compile/RecomputeChoice.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
+#include "tools/driver/compile/SnapshotChoice.h"
 #include "tools/driver/compile/StepCost.h"
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
@@ -34,9 +36,46 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
   return messages;
 }
 
+nlohmann::ordered_json toJson(const RecomputeChoice &choice) {
+  auto one = [&](const RecomputeTrial &trial) -> nlohmann::ordered_json {
+    return {{"policy", frontend::printable(trial.policy.text())},
+            {"step_time_s", trial.seconds},
+            {"bytes", trial.bytes},
+            {"fits", choice.fits(trial)}};
+  };
+  nlohmann::ordered_json others = nlohmann::ordered_json::array();
+  for (const RecomputeTrial &trial : choice.others)
+    others.push_back(one(trial));
+  return {{"limit_bytes", choice.limit ? nlohmann::ordered_json(choice.limit) : nlohmann::ordered_json()},
+          {"chosen", one(choice.chosen)},
+          {"others", others}};
+}
+
+nlohmann::ordered_json toJson(const SnapshotChoice &snapshots) {
+  nlohmann::ordered_json made = {
+      {"auto", snapshots.isAuto},
+      {"every_steps", snapshots.everySteps ? nlohmann::ordered_json(snapshots.everySteps) : nlohmann::ordered_json()},
+      {"bytes", snapshots.bytes}};
+  if (!snapshots.lacks.empty()) {
+    made["lacks"] = frontend::printable(snapshots.lacks);
+    return made;
+  }
+  made["wait_s"] = snapshots.run.wait;
+  made["write_s"] = snapshots.run.write;
+  made["restart_s"] = snapshots.run.restart;
+  made["between_failures_s"] = snapshots.run.between;
+  made["goodput"] = snapshots.loss.goodput;
+  made["lost_to_snapshots"] = snapshots.loss.snapshots;
+  made["lost_to_failures"] = snapshots.loss.failures;
+  if (snapshots.likelihood)
+    made["failure_probability"] = *snapshots.likelihood;
+  return made;
+}
+
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
                               const ProgramCost &plan, const std::vector<LineDecay> &decay,
-                              const RecomputeCost &recompute, const StepCost &step) {
+                              const RecomputeCost &recompute, const StepCost &step,
+                              const std::optional<SnapshotChoice> &snapshots) {
   nlohmann::ordered_json mesh = nlohmann::ordered_json::object(), lines = nlohmann::ordered_json::array();
   for (const frontend::MeshAxisSettings &axis : compilation.settings.mesh)
     mesh[axis.name] = axis.size;
@@ -79,6 +118,8 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"weight_decay", lines},
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
+  if (compilation.recomputeChoice)
+    made["recompute"]["auto"] = toJson(*compilation.recomputeChoice);
   if (const auto &offload = plan.offload)
     made["offload"] = {{"to", offload->directory.empty() ? "host" : frontend::printable(offload->directory)},
                        {"bytes", offload->bytes},
@@ -91,6 +132,10 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
                        {"piece_bytes", 0},
                        {"resident_bytes", memory.optimizer},
                        {"host_bytes", memory.optimizer}};
+  made["checkpoint_interval_s"] =
+      snapshots ? nlohmann::ordered_json(snapshots->everySeconds) : nlohmann::ordered_json();
+  if (snapshots)
+    made["checkpoint"] = toJson(*snapshots);
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)
@@ -121,6 +166,11 @@ std::string recomputeText(const RecomputeCost &recompute) {
   return sentence.empty() ? "" : frontend::printable(sentence) + "\n";
 }
 
+std::string choiceText(const Compilation &compilation) {
+  return compilation.recomputeChoice ? frontend::printable(compilation.recomputeChoice->text(), frontend::Lines::Kept)
+                                     : "";
+}
+
 std::string offloadText(const Compilation &compilation, const ProgramCost &plan) {
   return compilation.settings.offload && !plan.offload
              ? "offload optimizer to host: this program computes in the host's memory, where the optimizer's state is: "
@@ -148,15 +198,20 @@ int plan(const PlanOptions &options) {
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   const StepCost step = stepCost(compilation, forward, made);
+  std::optional<SnapshotChoice> snapshots;
+  if (!compilation.settings.checkpoint.directory.empty())
+    snapshots = snapshotChoice(compilation, step, made);
   if (options.json) {
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
-    std::cout << toJson(compilation, all, made, decay, recompute, step)
+    std::cout << toJson(compilation, all, made, decay, recompute, step, snapshots)
                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << step.text(made.memory.total - made.copyBytes) << made.text() << offloadText(compilation, made) << recomputeText(recompute)
-              << decayText(decay) << mathematicsText("mathematics: not that of one device", mathematics)
+    std::cout << step.text(made.memory.total - made.copyBytes) << made.text() << offloadText(compilation, made) << choiceText(compilation)
+              << recomputeText(recompute)
+              << (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") << decayText(decay)
+              << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);
   }
   return Fine;

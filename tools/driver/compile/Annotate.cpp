@@ -42,7 +42,7 @@ void Compilation::annotate() {
       settings.checkpoint.directory.empty() ? "" : mathematicsOfModel(); // without snapshots nothing keeps it
   buildRun(*module, settings, sources, mathematics);
   (*module)->setAttr(ech::kMicroBatches, b.getI64IntegerAttr(settings.microBatches));
-  if (!settings.recompute.policy.empty())
+  if (!settings.recompute.policy.empty() && settings.recompute.policy != "auto") // which chooseRecompute() replaces
     annotateRecompute(b);
   if (options.keepGradients)
     (*module)->setAttr(ech::kKeepGradients, b.getUnitAttr());

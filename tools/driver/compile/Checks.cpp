@@ -49,7 +49,8 @@ void Compilation::checkTrain(const Train &block, bool wholeText) {
   }
   if (fits && diagnostics.errorCount() == before && wholeText && settings.layoutBuilt && settings.batch) {
     annotate();
-    lower(settings.deviceBytes ? Stage::Shaped : Stage::Dist); // memory is known at the end
+    chooseRecompute();
+    lower(memoryLimit() ? Stage::Shaped : Stage::Dist); // memory is known at the end
   }
 }
 

@@ -122,6 +122,13 @@ bool Compilation::resolveBlock() {
     settings.lossScale = {options.fixedLossScale, false};
   if (options.batch)
     settings.batch = options.batch;
+  if (options.recompute) {
+    const SourceRange clause = settings.recompute.range;
+    settings.recompute = *options.recompute;
+    settings.recompute.range = clause;
+    for (Path &name : settings.recompute.keep)
+      name.range = clause;
+  }
   if (options.keepsAll) {
     settings.recompute = {};
     settings.offload.reset();
@@ -276,6 +283,7 @@ bool Compilation::elaborate() {
   if (!good || diagnostics.errorCount() > before || !checkData() || !checkPatterns() || !checkUntil())
     return false;
   annotate();
+  chooseRecompute();
   return true;
 }
 
@@ -301,8 +309,11 @@ bool Compilation::elaborateModel() {
     settings.sync->workers = options.policyWorkers;
   request.batch = std::max<int64_t>(settings.miniBatch(), 1);
   request.f64 = settings.doublePrecision;
+  static const std::vector<Path> kEvery = {Path{{Ident{"*", {}}}, {}}}; // chooseRecompute() takes from these
   if (settings.recompute.policy == "keep")
     request.kept = &settings.recompute.keep;
+  else if (settings.recompute.policy == "auto")
+    request.kept = &kEvery;
   module = frontend::elaborate(*context, sources, *program, request, diagnostics, facts);
   return static_cast<bool>(module);
 }
@@ -400,6 +411,8 @@ bool Compilation::lower(Stage until) {
   }
   if (isDumpIncomplete || diagnostics.errorCount() > before || (until >= Stage::Shaped && !checkMemory()))
     return false;
+  if (until >= Stage::Shaped)
+    placeSnapshots();
   warnOfUnseenMetrics();
   return true;
 }

@@ -43,6 +43,7 @@ struct CompileOptions {
   bool warns = true;         // else errors alone are told
   bool anyMemory = false;    // even if it is more than a device has
   bool keepsAll = false;     // whatever `recompute` says
+  std::optional<frontend::RecomputeSettings> recompute; // instead of the spec's clause
   /// One rank that works for several workers, one after the other, as a layout has them.
   struct Workers {
     int64_t all = 1, ofHop = 1;
@@ -54,6 +55,9 @@ struct CompileOptions {
   bool drawsArrivals = false; // under a sync policy, where they are real: `verify` compares what all know beforehand
   int64_t policyWorkers = 0;  // of a sync policy, on one rank; 0: as the layout has them
 };
+
+struct RecomputeChoice;
+struct SnapshotChoice;
 
 /// The axes that tensors of an elaborated model have: one that is declared may be in none.
 llvm::StringSet<> axesOfTensors(mlir::ModuleOp module);
@@ -96,6 +100,8 @@ public:
   frontend::ModelFacts facts;
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::shared_ptr<const RecomputeChoice> recomputeChoice; // of `recompute auto`, once elaborated; else null
+  std::shared_ptr<const SnapshotChoice> snapshotChoice;   // of `checkpoint auto`, once arenas are planned; else null
 
 private:
   Target target() const { return options.machine == Machine::Cpu ? Target::Cpu : Target::Gpu; }
@@ -129,6 +135,9 @@ private:
   bool checkMemory(); ///< that a device holds what a rank takes
   std::vector<std::string> storeLines() const;
   std::string whatFits() const; ///< the nearest layout that it would hold, for a message
+  int64_t memoryLimit() const;  ///< bytes that a rank may take; 0: any
+  void chooseRecompute();       ///< RecomputeChoice.cpp: what `recompute auto` comes to
+  void placeSnapshots();        ///< SnapshotChoice.cpp: how often `checkpoint auto` writes one
   std::string folder() const;
 };
 

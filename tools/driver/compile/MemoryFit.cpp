@@ -3,10 +3,9 @@
 // compiling it.
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/LayoutText.h"
+#include "tools/driver/compile/Units.h"
 
 #include "passes/cost/ProgramCost.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 
@@ -15,17 +14,6 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
-
-std::string inUnits(int64_t bytes) {
-  static const char *units[] = {"bytes", "KB", "MB", "GB", "TB", "PB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(units); ++unit)
-    value /= 1000;
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.3g ", value) << units[unit];
-  return text;
-}
 
 std::pair<const char *, int64_t> largestPart(const MemoryCost &memory) {
   std::vector<std::pair<const char *, int64_t>> parts = {{"parameters", memory.params},
@@ -50,7 +38,7 @@ int64_t bytesUnder(CompileOptions options) {
 std::string ofMemory(const frontend::RunSettings &settings) {
   const auto &memory = settings.device->memory;
   return memory && double(settings.deviceBytes) < memory->value
-             ? " for tensors, of " + inUnits(static_cast<int64_t>(memory->value))
+             ? " for tensors, of " + inBytes(static_cast<int64_t>(memory->value))
              : "";
 }
 } // namespace
@@ -91,28 +79,42 @@ std::string Compilation::whatFits() const {
       tried.layout = layout;
       tried.microBatches = micro;
       int64_t bytes = bytesUnder(tried);
-      if (!bytes || bytes > settings.deviceBytes)
+      if (!bytes || bytes > memoryLimit())
         continue;
       std::string batch =
           same ? ""
                : "batch " + std::to_string(settings.batch) + " in micro batches of " + std::to_string(samples / micro);
-      return line + (line.empty() || batch.empty() ? "" : " and ") + batch + " would take " + inUnits(bytes);
+      return line + (line.empty() || batch.empty() ? "" : " and ") + batch + " would take " + inBytes(bytes);
     }
   return "no way to store the optimizer's state or to split the batch over time makes it fit; split more axes over "
          "more ranks";
 }
 
+int64_t Compilation::memoryLimit() const {
+  const double within = settings.recompute.within;
+  if (within <= 0 || (settings.deviceBytes && double(settings.deviceBytes) <= within))
+    return settings.deviceBytes;
+  return within < 9e18 ? static_cast<int64_t>(within) : 0;
+}
+
 bool Compilation::checkMemory() {
-  if (!settings.deviceBytes || options.anyMemory)
+  const int64_t limit = memoryLimit();
+  if (!limit || options.anyMemory)
     return true;
   MemoryCost memory = programCost(*module).memory; // without the copy: snapshots are written without it, too
-  if (memory.total <= settings.deviceBytes)
+  if (memory.total <= limit)
     return true;
   auto [part, bytes] = largestPart(memory);
-  diagnostics.error(Code::E0314, settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange,
-                    "a rank would take " + inUnits(memory.total) + ", and a " + settings.deviceName + " has " +
-                        inUnits(settings.deviceBytes) + ofMemory(settings) + "; the largest part is " + part + ", " +
-                        inUnits(bytes) + "; " + whatFits());
+  const bool isOfClause = limit != settings.deviceBytes;
+  const std::string under =
+      recomputeChoice ? " under recompute " + settings.recompute.text() + ", which takes least" : "";
+  SourceRange place = settings.layoutRange.valid() ? settings.layoutRange : settings.batchRange;
+  diagnostics.error(Code::E0314, isOfClause ? settings.recompute.range : place,
+                    "a rank would take " + inBytes(memory.total) + under +
+                        (isOfClause
+                             ? ", and recompute auto is to stay within " + inBytes(limit)
+                             : ", and a " + settings.deviceName + " has " + inBytes(limit) + ofMemory(settings)) +
+                        "; the largest part is " + part + ", " + inBytes(bytes) + "; " + whatFits());
   return false;
 }
 

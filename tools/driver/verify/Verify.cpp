@@ -352,7 +352,17 @@ int Verifier::verify() {
 
 } // namespace
 
-int verify(const VerifyOptions &options, Verified *found) {
+/// What `recompute auto` comes to in the spec's own sizes, and for its own layout, is what is verified.
+static std::optional<frontend::RecomputeSettings> chosenRecompute(const VerifyOptions &options) {
+  Compilation spec(options);
+  if (!spec.parse() || !spec.resolve() || spec.settings.recompute.policy != "auto" || !spec.elaborate())
+    return options.recompute; // what is wrong is told when it is verified
+  return spec.settings.recompute;
+}
+
+int verify(const VerifyOptions &given, Verified *found) {
+  VerifyOptions options = given;
+  options.recompute = chosenRecompute(given);
   Verifier verifier(options);
   const int exitCode = verifier.verify();
   if (found)
