@@ -41,7 +41,6 @@ LAYOUTS = {
     "conv_fashion": DP,
     "gpt_fortunes": GPT,
     "sort_digits": DP | {"tp": "mesh(tp = 2) { split head, ff over tp }", "ff": "mesh(tp = 2) { split ff over tp }"},
-    "mlp_mnist": DP | {"hidden": "mesh(tp = 2) { split hidden over tp }"},
 }
 MICRO = {"gpt_fortunes": 8, "conv_fashion": 32}  # under dp, in micro batches of so many samples
 
@@ -139,7 +138,8 @@ def main():
         for case in cases:
             what = ""
             if options.build:
-                case.predicted, what = 1, case.run(0) if case.transport == options.transports[0] else ""
+                case.predicted = 1
+                what = case.run(0) if case.transport == options.transports[0] else ""
             else:
                 what = case.plan(machines[case.transport])
             if what:

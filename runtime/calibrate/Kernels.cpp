@@ -3,6 +3,7 @@
 #include "runtime/calibrate/Figures.h"
 
 #include <cmath>
+#include <memory>
 
 namespace echelon::runtime {
 
@@ -63,7 +64,7 @@ void addProducts(Figures &figures, Buffers &buffers, bool few) {
 void addRowKernels(Figures &figures, Buffers &buffers, bool few) {
   const std::vector<int64_t> sizes = few ? std::vector<int64_t>{64 << 10, 4 << 20}
                                          : std::vector<int64_t>{16 << 10, 128 << 10, 1 << 20, 8 << 20, 64 << 20};
-  const int64_t width = 256, most = sizes.back() / 8 + width;
+  const int64_t width = 256, most = sizes.back() / 4 + width;
   float *x = buffers.floats(most), *y = buffers.floats(most), *d = buffers.floats(most);
   float *few1 = buffers.floats(most / width + 1), *few2 = buffers.floats(most / width + 1),
         *few3 = buffers.floats(most / width + 1);
@@ -71,17 +72,16 @@ void addRowKernels(Figures &figures, Buffers &buffers, bool few) {
   for (size_t i = 0; i < labels->size(); ++i)
     (*labels)[i] = int32_t(i * 7919 % width);
   for (int64_t bytes : sizes) {
-    const int64_t two = bytes / 8 / width, one = bytes / 4 / width,
-                  three = bytes / 12 / width; // rows of so many arrays
+    // rows of one, two and three arrays
+    const int64_t one = bytes / 4 / width, two = bytes / 8 / width, three = bytes / 12 / width;
     figures.add(named("softmax", {8 * two * width}), [=] { softmax<float>(y, x, two, width, 1); });
     figures.add(named("normalize", {8 * two * width}), [=] { normalize<float>(y, few1, x, two, width, 1e-5); });
     figures.add(named("normalize_grad", {12 * three * width}),
-                [=] { normalize_grad<float>(y, d, x, few1, std::max<int64_t>(three, 1), width); });
-    const int64_t rows = std::min(one, most / width);
-    figures.add(named("logsumexp", {4 * rows * width}), [=] { logsumexp<float>(few1, few2, few3, x, rows, width, 1); });
-    figures.add(named("cross_entropy", {4 * rows * width}),
-                [=] { cross_entropy<float>(few1, few2, few3, x, labels->data(), rows, width); });
-    figures.add(named("reduce", {4 * rows * width}), [=] { reduce_sum<float>(d, x, 1, rows, width); });
+                [=] { normalize_grad<float>(y, d, x, few1, three, width); });
+    figures.add(named("logsumexp", {4 * one * width}), [=] { logsumexp<float>(few1, few2, few3, x, one, width, 1); });
+    figures.add(named("cross_entropy", {4 * one * width}),
+                [=] { cross_entropy<float>(few1, few2, few3, x, labels->data(), one, width); });
+    figures.add(named("reduce", {4 * one * width}), [=] { reduce_sum<float>(d, x, 1, one, width); });
   }
   figures.add("exponential 4096", [=] { exponentials(y, x, 4096); });
   figures.add("call", [=] { reduce_sum<float>(few1, x, 1, 8, 1); });
