@@ -11,6 +11,7 @@ config.test_exec_root = os.path.join(config.echelon_obj_root, "test")
 path = [config.echelon_tools_dir, config.llvm_tools_dir, os.environ["PATH"]]
 config.environment["PATH"] = os.pathsep.join(path)
 config.environment["NO_COLOR"] = "1"
+config.environment["ECHELON_MACHINE"] = "typical"  # whatever the user has measured
 config.environment["CXXFLAGS"] = os.environ.get("CXXFLAGS", "")  # as CTestCustom.cmake says
 if os.path.exists(os.path.join(config.echelon_obj_root, "lib", "libechelon_cuda_host.a")):
     config.available_features.add("cuda")  # programs for GPUs can be emulated

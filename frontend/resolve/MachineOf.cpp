@@ -2,7 +2,9 @@
 #include "frontend/Parse.h"
 #include "frontend/resolve/Machines.h"
 #include "std/Library.h"
+#include <algorithm>
 #include <map>
+#include <sstream>
 
 namespace echelon::frontend {
 
@@ -22,7 +24,17 @@ planner::Curve curveOf(const Curve &curve) {
   return made;
 }
 
-planner::Device deviceOf(const Device &device) {
+/// Of a name's curves, each measured with so many ranks at once, or with nobody says how many, that of the most ranks
+/// up to `ranks`, else of the fewest.
+bool isNearer(const Curve &curve, const Curve &than, int64_t ranks) {
+  const bool fits = curve.ranks <= ranks, fitted = than.ranks <= ranks;
+  if (fits != fitted)
+    return fits;
+  return fits ? curve.ranks > than.ranks : curve.ranks < than.ranks;
+}
+
+/// `ranks`: of a node, that compute at once.
+planner::Device deviceOf(const Device &device, int64_t ranks) {
   planner::Device made;
   made.name = device.name.text;
   if (device.memory)
@@ -39,8 +51,16 @@ planner::Device deviceOf(const Device &device) {
     made.passes.emplace(setting.name.text, setting.value.value);
   for (const Setting &setting : device.response)
     made.costs.emplace(setting.name.text, setting.value.value);
-  for (const Curve &curve : device.curves)
-    made.curves.emplace(curve.name.text, curveOf(curve));
+  for (const Curve &curve : device.curves) {
+    if (std::any_of(device.curves.begin(), device.curves.end(), [&](const Curve &other) {
+          return other.name.text == curve.name.text && isNearer(other, curve, ranks);
+        }))
+      continue;
+    if (const auto sizes = gridSizes(curve.name.text))
+      made.grid.emplace(*sizes, curveOf(curve));
+    else
+      made.curves.emplace(curve.name.text, curveOf(curve));
+  }
   return made;
 }
 
@@ -107,7 +127,7 @@ template <typename T> const T *named(const std::vector<T> &list, const char *nam
 }
 
 /// This machine, as the library has it.
-planner::Machine localMachine(int64_t ranks) {
+planner::Machine typicalMachine(int64_t ranks) {
   SourceManager sources;
   Diagnostics diagnostics(sources);
   auto program = parseProgram(sources, sources.add("<devices.ech>", libraryText("devices")), diagnostics);
@@ -116,24 +136,67 @@ planner::Machine localMachine(int64_t ranks) {
   made.perNode = ranks;
   made.isTypical = true;
   const File &library = program->main();
-  made.device = deviceOf(*named(library.devices, kDeviceHere));
+  made.device = deviceOf(*named(library.devices, kDeviceHere), ranks);
   made.device.memoryBytes = 0; // it is not known what this machine has
   made.link = linkOf(*named(library.links, kLinkHere));
   return made;
 }
+
+/// This machine, as it was measured. More ranks than it has devices take turns on them.
+planner::Machine measuredMachine(const Program &here, int64_t ranks) {
+  const File &file = here.main();
+  const Cluster &cluster = *named(file.clusters, kClusterHere);
+  const Device &device = *here.findDevice(file, cluster.nodes->device);
+  planner::Machine made;
+  made.name = "local";
+  made.perNode = ranks;
+  made.crowd = std::max(1.0, double(ranks) / double(cluster.nodes->devices));
+  made.device = deviceOf(wholeDevice(here, device), std::min(ranks, cluster.nodes->devices));
+  made.device.memoryBytes = 0; // ranks share it, each as much as it takes
+  addMeasured(made, device.measured);
+  if (cluster.link)
+    made.link = linkOf(made, here, file, *cluster.link);
+  return made;
+}
 } // namespace
 
-planner::Machine machineOf(const Program &program, const RunSettings &settings) {
+std::unique_ptr<Program> readMachine(const std::string &file, std::string &why) {
+  SourceManager sources;
+  Diagnostics diagnostics(sources);
+  const FileId id = sources.read(file, why);
+  if (id < 0)
+    return nullptr;
+  auto program = parseProgram(sources, id, diagnostics);
+  if (!diagnostics.hasErrors())
+    checkMachines(*program, diagnostics);
+  if (diagnostics.hasErrors()) {
+    std::ostringstream text;
+    diagnostics.print(text, false);
+    why = text.str();
+    return nullptr;
+  }
+  const Cluster *cluster = named(program->main().clusters, kClusterHere);
+  if (!cluster || !cluster->nodes || cluster->nodes->count != 1 ||
+      !program->findDevice(program->main(), cluster->nodes->device)) {
+    why = "it has no cluster " + std::string(kClusterHere) + " of one node; echelon calibrate writes one";
+    return nullptr;
+  }
+  return program;
+}
+
+planner::Machine machineOf(const Program &program, const RunSettings &settings, const Program *here) {
   const Cluster *cluster = settings.cluster;
-  if (!cluster || !cluster->nodes)
-    return localMachine(std::max<int64_t>(settings.clusterRanks, settings.ranks()));
+  if (!cluster || !cluster->nodes) {
+    const int64_t ranks = std::max<int64_t>(settings.clusterRanks, settings.ranks());
+    return here ? measuredMachine(*here, ranks) : typicalMachine(ranks);
+  }
   const File &from = *program.file(cluster->name.range.file);
   planner::Machine made;
   made.name = cluster->name.text;
   made.nodes = cluster->nodes->count;
   made.perNode = cluster->nodes->devices;
   if (settings.device) {
-    made.device = deviceOf(wholeDevice(program, *settings.device));
+    made.device = deviceOf(wholeDevice(program, *settings.device), made.perNode);
     addMeasured(made, settings.device->measured);
   }
   if (cluster->network)

@@ -3,6 +3,7 @@
 #include "planner/machine/Constants.h"
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <set>
 
 namespace echelon::frontend {
@@ -226,31 +227,43 @@ private:
 
   /// Of a device a rate by size; of a link the time that a message takes, by its bytes and ranks.
   void check(const Curve &curve, bool ofDevice) {
-    static const std::vector<std::string> ofDevices = {"memory", "product"};
+    static const std::vector<std::string> ofDevices = [] {
+      std::vector<std::string> names = {"memory", "product", "product_MxN"};
+      for (const planner::Kernel &kernel : planner::kernels())
+        if (std::find(names.begin(), names.end(), kernel.name) == names.end())
+          names.push_back(kernel.name);
+      return names;
+    }();
     static const std::vector<std::string> ofLinks = {"all_reduce", "reduce_scatter", "all_gather",
                                                      "all_to_all", "broadcast",      "send"};
     const std::vector<std::string> &known = ofDevice ? ofDevices : ofLinks;
-    if (std::find(known.begin(), known.end(), curve.name.text) == known.end()) {
+    const std::string &name = curve.name.text;
+    const bool isGrid = ofDevice && gridSizes(name).has_value();
+    if (!isGrid && (name == "product_MxN" || std::find(known.begin(), known.end(), name) == known.end())) {
       diagnostics.error(Code::E0407, curve.name.range,
                         "a curve of a " + std::string(ofDevice ? "device" : "link") + " is one of " +
-                            listed(known, "or") + ", not " + quoted(curve.name.text));
+                            listed(known, "or") + ", not " + quoted(name));
       return;
     }
-    if (ofDevice ? curve.ranks != 0 : curve.ranks < 2)
+    if (!ofDevice && curve.ranks < 2)
       diagnostics.error(Code::E0407, curve.name.range,
-                        ofDevice
-                            ? "a device is alone: 'over' belongs to the curves of links"
-                            : "a curve of a link says over how many ranks it was measured, 2 or more, as in curve " +
-                                  curve.name.text + " over 4 = 1 MiB at 40 us");
-    const bool isProduct = curve.name.text == "product";
+                        "a curve of a link says over how many ranks it was measured, 2 or more, as in curve " + name +
+                            " over 4 = 1 MiB at 40 us");
+    const bool byOperations = name == "product", byIntensity = name == "convolution",
+               byKeys = name == "attention" || name == "attention_grad",
+               isOfArithmetic = byOperations || byIntensity || byKeys || isGrid;
     double last = 0;
     for (const Curve::Point &point : curve.points) {
-      want(point.size, isProduct ? UnitKind::None : UnitKind::Bytes,
-           isProduct ? "the size of a product, in operations," : "a size");
+      want(point.size, isOfArithmetic ? UnitKind::None : UnitKind::Bytes,
+           byOperations  ? "the size of a product, in operations,"
+           : isGrid      ? "the inner length of a product, in elements,"
+           : byIntensity ? "the size of a convolution, in operations for each byte,"
+           : byKeys      ? "the length of attention, in keys,"
+                         : "a size");
       want(point.value,
-           !ofDevice   ? UnitKind::Seconds
-           : isProduct ? UnitKind::FlopPerSecond
-                       : UnitKind::BytesPerSecond,
+           !ofDevice        ? UnitKind::Seconds
+           : isOfArithmetic ? UnitKind::FlopPerSecond
+                            : UnitKind::BytesPerSecond,
            ofDevice ? "what was measured" : "the time of a message");
       if (point.size.known && !(point.size.value > last))
         diagnostics.error(Code::E0404, point.size.range, "the sizes of a curve ascend");
@@ -443,6 +456,15 @@ Link wholeLink(const Program &program, const Link &link) {
     inherit(whole.curves, base->curves);
   }
   return whole;
+}
+
+std::optional<std::pair<int64_t, int64_t>> gridSizes(const std::string &curve) {
+  long long rows = 0, columns = 0;
+  int end = 0;
+  if (std::sscanf(curve.c_str(), "product_%9lldx%9lld%n", &rows, &columns, &end) != 2 || size_t(end) != curve.size() ||
+      rows < 1 || columns < 1)
+    return std::nullopt;
+  return std::pair<int64_t, int64_t>(rows, columns);
 }
 
 double usableBytes(const Device &whole) {

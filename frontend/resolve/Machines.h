@@ -20,6 +20,9 @@ double usableBytes(const Device &whole);
 /// Where the catalogue has the device, or what it is made from, that one; else null.
 const Device *catalogued(const Program &program, const Device &device);
 
+/// `product_64x256`: the curve of products of 64 rows and 256 columns, by their inner length. Nothing: another name.
+std::optional<std::pair<int64_t, int64_t>> gridSizes(const std::string &curve);
+
 /// The ranks that a cluster offers, one a device; nothing, with a report, where it does not say.
 std::optional<int64_t> clusterRanks(const Cluster &cluster, Diagnostics &diagnostics);
 /// The same for `local(ranks = 4)`.

@@ -51,8 +51,8 @@ planner::Precision precisionOf(Type type, bool isTf32) {
 }
 
 bool isSame(const planner::Work &a, const planner::Work &b) {
-  return std::tie(a.kind, a.kernel, a.precision, a.flops, a.bytes, a.added, a.m, a.n, a.k, a.batch) ==
-         std::tie(b.kind, b.kernel, b.precision, b.flops, b.bytes, b.added, b.m, b.n, b.k, b.batch);
+  return std::tie(a.kind, a.kernel, a.precision, a.flops, a.bytes, a.added, a.exponentials, a.m, a.n, a.k, a.batch) ==
+         std::tie(b.kind, b.kernel, b.precision, b.flops, b.bytes, b.added, b.exponentials, b.m, b.n, b.k, b.batch);
 }
 bool isSame(const planner::Message &a, const planner::Message &b) {
   const planner::Group &x = a.group, &y = b.group;
@@ -64,6 +64,32 @@ template <typename T> size_t placeOf(std::vector<T> &list, const T &wanted) {
   if (known == list.end())
     known = list.insert(known, wanted);
   return size_t(known - list.begin());
+}
+
+/// How long a scalar function takes, by an exponential, as the runtime's vectors have them in the cache. 0: an addition
+/// or the like.
+double exponentialsOf(StringRef function) {
+  return llvm::StringSwitch<double>(function)
+      .Cases({"exp", "sigmoid", "silu"}, 1)
+      .Cases({"log", "tanh", "sin", "cos", "erf"}, 1.5)
+      .Cases({"gelu", "gelu_tanh"}, 2)
+      .Cases({"gelu_grad", "gelu_tanh_grad", "silu_grad", "pow"}, 3)
+      .Default(0);
+}
+
+/// Of all loops in an operation.
+double exponentialsIn(Operation *op) {
+  double sum = 0;
+  const auto add = [&](rt::FusedOp nest) {
+    double points = 1, functions = 0;
+    for (int64_t size : nest.getSizes())
+      points *= double(size);
+    for (auto scalar : nest.getBody().front().getOps<rt::ComputeOp>())
+      functions += exponentialsOf(scalar.getFunction());
+    sum += points * functions;
+  };
+  op->walk(add);
+  return sum;
 }
 
 class Walk {
@@ -215,6 +241,7 @@ private:
     work.bytes = double(cost.bytes) / double(parts);
     if (op->hasAttr("adds") && work.kind == planner::Work::Kind::Product)
       work.added = double(rt::buffer(cost.about).bytes());
+    work.exponentials = exponentialsIn(op) / double(parts);
     work.m = product.m;
     work.n = product.n / parts;
     work.k = product.k;

@@ -48,6 +48,15 @@ std::optional<double> measuredSeconds(const Link &link, const Message &message) 
   return it->second.at(message.bytes) * std::max(message.bytes / last, 1.0);
 }
 
+/// What is said of a link's messages that may have curves: whether they have, and this one is of no size between them.
+bool isBeyond(const Link &link, const Message &message) {
+  if (link.curves.empty())
+    return false;
+  const int64_t ranks = message.kind == Kind::Send ? 2 : message.group.ranks;
+  auto it = link.curves.find({nameOf(message.kind), ranks});
+  return it == link.curves.end() || !it->second.covers(message.bytes);
+}
+
 double hopOf(const Link &link) { return link.costs.count("hop") ? link.costs.at("hop") : link.latency; }
 
 /// What a ring sends by one rank, of one byte: 2 (n - 1)/n of an all-reduce.
@@ -359,6 +368,13 @@ double Machine::seconds(const Message &asProgrammed) const {
   }
   return isNative && !protocolsOf(group).empty() ? nativeSeconds(message)
                                                  : std::max(floorSeconds(message), textbookSeconds(message));
+}
+
+bool Machine::isOutside(const Message &message) const {
+  if (message.group.ranks < 2 || message.bytes <= 0)
+    return false;
+  const bool isOfNodes = network && message.group.nodes == message.group.ranks;
+  return isBeyond(isOfNodes ? *network : link, message);
 }
 
 } // namespace echelon::planner

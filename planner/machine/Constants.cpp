@@ -12,6 +12,7 @@ const std::vector<Constant> &deviceConstants() {
   static const std::vector<Constant> list = {
       {"host", Unit::Seconds, 4e-6, 0, kAny, "the host's time for one call"},
       {"launch", Unit::Seconds, 0, 0, kAny, "what a kernel takes at least"},
+      {"exponential", Unit::Seconds, 0, 0, kAny, "of a loop: what an exponential takes"},
       {"k_half", Unit::Number, 0, 0, kAny, "inner length that the start and end of a product cost"},
       {"units", Unit::Number, 0, 0, kAny, "multiprocessors, each with a tile of a product"},
       {"alignment", Unit::Number, 1, 1, kAny, "what the sizes of a product are multiples of"},

@@ -56,6 +56,12 @@ std::string family(std::string kernel) {
   return kernel;
 }
 
+/// Of a loop or kernel, what its device may tell of it by.
+std::string kernelOf(const Work &work) {
+  const bool isNest = work.kind == Work::Kind::Loop && work.kernel != "update"; // told of by the user's names
+  return isNest ? "loop" : family(work.kernel);
+}
+
 template <typename T> const T *found(const std::map<std::string, T> &map, const std::string &key) {
   auto it = map.find(key);
   return it == map.end() ? nullptr : &it->second;
@@ -75,6 +81,10 @@ double Curve::at(double size) const {
   const auto &[x1, y1] = *next;
   const double along = std::log(size / x0) / std::log(x1 / x0);
   return y0 * std::pow(y1 / y0, along);
+}
+
+bool Curve::covers(double size) const {
+  return !points.empty() && size >= points.front().first && size <= points.back().first;
 }
 
 double Device::peak(Precision precision) const {
@@ -133,6 +143,11 @@ double Machine::efficiencyOf(const std::string &kernel, const char *otherwise, P
   return 1;
 }
 
+const Curve *Machine::curveOf(const std::string &kernel) const {
+  const Curve *own = kernel.empty() ? nullptr : found(device.curves, kernel);
+  return own ? own : found(device.curves, "memory");
+}
+
 // A memory-bound kernel: bytes x passes / (bandwidth x efficiency). Where rates were measured at sizes (caches), the
 // rate is theirs.
 double Machine::memorySeconds(const std::string &kernel, double bytes) const {
@@ -140,10 +155,61 @@ double Machine::memorySeconds(const std::string &kernel, double bytes) const {
   if (!times)
     times = found(device.passes, "memory");
   const double moved = bytes * (times ? *times : 1);
-  if (const Curve *curve = found(device.curves, "memory"))
+  if (const Curve *curve = curveOf(kernel))
     return moved / curve->at(bytes);
   return device.bandwidth ? moved / (device.bandwidth * efficiencyOf(kernel, "memory", Precision::Fp32)) : 0;
 }
+
+namespace {
+/// The two of an ascending list around a size, and how far it lies from the first to the second, in logarithms: 0 to 1.
+struct Between {
+  int64_t low = 0, high = 0;
+  double along = 0;
+};
+Between between(const std::vector<int64_t> &sizes, int64_t size) {
+  auto next = std::lower_bound(sizes.begin(), sizes.end(), size);
+  if (next == sizes.begin())
+    return {sizes.front(), sizes.front(), 0};
+  if (next == sizes.end())
+    return {sizes.back(), sizes.back(), 0};
+  const int64_t low = *(next - 1);
+  return {low, *next, std::log(double(size) / double(low)) / std::log(double(*next) / double(low))};
+}
+} // namespace
+
+// What products of such sizes were measured at, in logarithms of all three between the sizes of the grid. In another
+// precision than fp32 its rate is to fp32's as the peaks are.
+double Machine::gridSeconds(const Work &work) const {
+  std::vector<int64_t> rows, columns;
+  for (const auto &[size, curve] : device.grid) {
+    if (rows.empty() || rows.back() != size.first)
+      rows.push_back(size.first);
+    columns.push_back(size.second);
+  }
+  std::sort(columns.begin(), columns.end());
+  columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+  const Between m = between(rows, work.m), n = between(columns, work.n);
+  double log = 0, weights = 0;
+  for (const auto &[row, ofRow] : {std::pair(m.low, 1 - m.along), std::pair(m.high, m.along)})
+    for (const auto &[column, ofColumn] : {std::pair(n.low, 1 - n.along), std::pair(n.high, n.along)})
+      if (auto curve = device.grid.find({row, column}); curve != device.grid.end() && ofRow * ofColumn > 0) {
+        log += ofRow * ofColumn * std::log(curve->second.at(double(work.k)));
+        weights += ofRow * ofColumn;
+      }
+  if (weights <= 0)
+    return 0;
+  const double flops =
+      2.0 * double(work.m) * double(work.n) * double(work.k) * double(std::max<int64_t>(work.batch, 1));
+  const double peak = device.peak(work.precision), measured = device.peak(Precision::Fp32);
+  return flops / (std::exp(log / weights) * (peak > 0 && measured > 0 ? peak / measured : 1));
+}
+
+namespace {
+/// What a curve of products, or of convolutions, is by.
+double sizeOf(const std::string &kernel, const Work &work) {
+  return kernel == "convolution" && work.bytes > 0 ? work.flops / work.bytes : work.flops;
+}
+} // namespace
 
 // A product (m, k) by (k, n), `batch` of them: 2 m n k batch x (k + k_half) / k / (peak x efficiency); the start and
 // end of each tile's sum cost as much as k_half of its length. With `units` multiprocessors the work is that of whole
@@ -174,8 +240,10 @@ double Machine::productSeconds(const std::string &kernel, const Work &work) cons
   } else if (rate > 0) {
     seconds = work.flops / rate;
   }
-  if (const Curve *curve = found(device.curves, "product"); curve && work.flops > 0)
-    seconds = work.flops / curve->at(work.flops);
+  if (kernel == "product" && hasShape && !device.grid.empty())
+    return gridSeconds(work); // its operands came from where such operands lie
+  if (const Curve *curve = found(device.curves, kernel); curve && work.flops > 0)
+    return work.flops / curve->at(sizeOf(kernel, work));
   return std::max(seconds, memorySeconds("memory", work.bytes));
 }
 
@@ -198,6 +266,8 @@ double Machine::attentionSeconds(const Work &work) const {
     const double bytes = double(work.batch) * double(work.m) * double(work.n) * bytesOf(work.precision);
     return (isGrad ? 2 : 1) * products + *passes * memorySeconds("memory", bytes);
   }
+  if (const Curve *curve = found(device.curves, kernel); curve && work.n > 0)
+    return work.flops / curve->at(double(work.n));
   double efficiency = efficiencyOf(kernel, "", work.precision);
   if (isGrad && !found(device.efficiency, kernel) && found(device.efficiency, "attention"))
     efficiency = 0.8 * efficiencyOf("attention", "", work.precision); // a backward kernel's part of the forward's rate
@@ -212,7 +282,9 @@ double Machine::addingSeconds(const Work &work) const {
   return passes && work.added > 0 ? *passes * memorySeconds("memory", work.added) : 0;
 }
 
-double Machine::seconds(const Work &work) const {
+double Machine::seconds(const Work &work) const { return crowd * secondsAlone(work); }
+
+double Machine::secondsAlone(const Work &work) const {
   double seconds = 0;
   switch (work.kind) {
   case Work::Kind::Product:
@@ -227,14 +299,37 @@ double Machine::seconds(const Work &work) const {
     break;
   case Work::Kind::Loop:
   case Work::Kind::Kernel: {
-    const bool isNest = work.kind == Work::Kind::Loop && work.kernel != "update"; // told of by the user's names
-    const std::string kernel = isNest ? "loop" : family(work.kernel);
     const double rate = device.peak(work.precision);
-    seconds = std::max(memorySeconds(kernel, work.bytes), rate > 0 ? work.flops / rate : 0);
+    seconds = std::max({memorySeconds(kernelOf(work), work.bytes), rate > 0 ? work.flops / rate : 0,
+                        work.exponentials * constant("exponential")});
     break;
   }
   }
   return std::max(seconds, constant("launch"));
+}
+
+// A product on a grid is covered between the grid's sizes; whatever else has a curve, between its sizes.
+bool Machine::isOutside(const Work &work) const {
+  const auto isBeyond = [](const Curve *curve, double size) { return curve && !curve->covers(size); };
+  switch (work.kind) {
+  case Work::Kind::Product: {
+    if (device.grid.empty())
+      return isBeyond(found(device.curves, "product"), work.flops);
+    const auto &[first, last] = std::pair(*device.grid.begin(), *device.grid.rbegin());
+    return work.m < first.first.first || work.m > last.first.first || work.n < first.first.second ||
+           work.n > last.first.second || !first.second.covers(double(work.k));
+  }
+  case Work::Kind::Convolution:
+    return isBeyond(found(device.curves, "convolution"), sizeOf("convolution", work));
+  case Work::Kind::Attention:
+  case Work::Kind::AttentionGrad:
+    return isBeyond(found(device.curves, work.kind == Work::Kind::Attention ? "attention" : "attention_grad"),
+                    double(work.n));
+  case Work::Kind::Loop:
+  case Work::Kind::Kernel:
+    return isBeyond(curveOf(kernelOf(work)), work.bytes);
+  }
+  return false;
 }
 
 } // namespace echelon::planner

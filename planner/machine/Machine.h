@@ -13,6 +13,7 @@ namespace echelon::planner {
 struct Curve {
   std::vector<std::pair<double, double>> points; ///< size, rate
   double at(double size) const;
+  bool covers(double size) const; ///< from the least to the largest
 };
 
 /// What computes. Rates are of the data sheet; efficiencies say what part of them kernels reach.
@@ -26,6 +27,7 @@ struct Device {
   std::map<std::string, double> passes; ///< by kernel: how often it moves the bytes that it must move
   std::map<std::string, double> costs;  ///< further constants of the response, by name, in SI units: Constants.h
   std::map<std::string, Curve> curves;  ///< of what was measured: "memory" by bytes, "product" by flops; rates
+  std::map<std::pair<int64_t, int64_t>, Curve> grid; ///< of products (m, k) by (k, n): flop/s by k, for some m and n
 
   /// Flop/s of a precision by the data sheet; where it says none, of one that the arithmetic can be done in. 0: none.
   double peak(Precision precision) const;
@@ -75,6 +77,7 @@ struct Machine {
   std::vector<std::string> measured; ///< "2026-11-29 on NAME": when and on what its curves were measured
   double spread = 0;                 ///< how far measurements lay apart, as a part of them
   bool isTypical = false;            ///< its figures are of no machine in particular: nobody described this one
+  double crowd = 1;                  ///< ranks that take turns on a device: where there are more than cores
 
   int64_t ranks() const { return nodes * perNode; }
   /// Whether its devices are GPUs: they compute in tf32 or fp8, or faster than any core.
@@ -87,11 +90,18 @@ struct Machine {
   double besideStages(const Group &group) const;
   double overlap(const Group &group) const; ///< part of a started message that runs beside compute: 0 to 1
   double usableBytes() const;               ///< of a device's memory, for tensors; 0: not said
+  /// Whether its device's or link's figures were measured, but none in the size of this, or between the sizes around
+  /// it.
+  bool isOutside(const Work &work) const;
+  bool isOutside(const Message &message) const;
 
 private:
   double constant(const char *name) const;
   double efficiencyOf(const std::string &kernel, const char *otherwise, Precision precision) const;
+  const Curve *curveOf(const std::string &kernel) const; ///< of memory where the kernel has none; null: neither
   double memorySeconds(const std::string &kernel, double bytes) const;
+  double gridSeconds(const Work &work) const;
+  double secondsAlone(const Work &work) const;
   double productSeconds(const std::string &kernel, const Work &work) const;
   double addingSeconds(const Work &work) const;
   double attentionSeconds(const Work &work) const;

@@ -17,6 +17,7 @@ struct Work {
   double flops = 0;                       ///< additions and multiplications that it cannot do without
   double bytes = 0;                       ///< that it must read and write
   double added = 0;                       ///< bytes of what a product adds its result to, as gradients of micro batches
+  double exponentials = 0;                ///< of a loop: functions that take as long as an exponential does, so many
   int64_t m = 0, n = 0, k = 0, batch = 1; ///< of a product: (m, k) by (k, n), `batch` of them
 };
 

@@ -14,5 +14,6 @@ void addRun(CLI::App &app, int &exitCode);
 void addEvaluate(CLI::App &app, int &exitCode);
 void addPlan(CLI::App &app, int &exitCode);
 void addVerify(CLI::App &app, int &exitCode);
+void addCalibrate(CLI::App &app, int &exitCode);
 
 } // namespace echelon

@@ -96,6 +96,11 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"tokens_per_s", step.tokensPerSecond()},
       {"samples_per_s", step.samplesPerSecond()},
       {"mfu", step.peak > 0 ? nlohmann::ordered_json(step.utilisation()) : nlohmann::ordered_json()},
+      {"machine", step.measuredIn.empty() ? nlohmann::ordered_json(step.machine.isTypical ? "typical" : step.machine.name)
+                                          : nlohmann::ordered_json({{"file", frontend::printable(step.measuredIn)},
+                                                                    {"measured", step.machine.measured.front()},
+                                                                    {"spread", step.machine.spread}})},
+      {"outside", step.outside()},
       {"bubble_fraction", step.time.bubble},
       {"fits", fits ? nlohmann::ordered_json(*fits) : nlohmann::ordered_json()},
       {"time", timeJson(step)},
@@ -180,6 +185,11 @@ std::string offloadText(const Compilation &compilation, const ProgramCost &plan)
 
 int plan(const PlanOptions &options) {
   Compilation compilation(options);
+  if (std::string why; !compilation.findMachine(why)) {
+    std::cerr << "echelon: the measured machine " << frontend::quoted(compilation.hereFile) << ": " << why
+              << (why.empty() || why.back() != '\n' ? "\n" : "");
+    return Usage;
+  }
   std::vector<std::string> mathematics, ofClauses;
   double forward = 0;
   bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
@@ -227,6 +237,9 @@ void addPlan(CLI::App &app, int &exitCode) {
   addSpecOptions(command, *options);
   addTargetOption(command, *options);
   addRanksOption(command, *options);
+  command->add_option("--machine", options->machineFile,
+                      "what echelon calibrate has written of this machine, FILE.ech, or typical; else "
+                      "$ECHELON_MACHINE, or machine.ech in the build cache");
   command->add_flag("--json", options->json, "the same as JSON");
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
   command->callback([options, command, &exitCode] {

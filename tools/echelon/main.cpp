@@ -132,6 +132,7 @@ int main(int argc, char **argv) {
   addEvaluate(app, exitCode);
   addPlan(app, exitCode);
   addVerify(app, exitCode);
+  addCalibrate(app, exitCode);
   if (const std::string wrong = withoutValue(app, argc, argv); !wrong.empty()) {
     std::cerr << "echelon: " << wrong << "\n";
     return Usage;

@@ -30,6 +30,7 @@ struct CompileOptions {
   Machine machine = Machine::Cpu;
   bool ofCluster = false; // `plan` without --target: for a GPU where the spec's cluster is of GPUs
   PipelineOptions pipeline;
+  std::string machineFile; // `--machine FILE`: this machine as it was measured; empty: where calibrate keeps it
   int64_t nodeRanks = 0; // ranks of a machine; 0: as the spec's cluster says
 
   // reduced runs of `verify`
@@ -88,6 +89,9 @@ public:
 
   /// Whether a file that is to be written is one that this spec is made of or trains on; says so on standard error.
   bool wouldOverwrite(const std::string &file) const;
+  /// Looks for what was measured of this machine; nothing is fine, and so is `typical`. False: `why` says what is wrong
+  /// with the file.
+  bool findMachine(std::string &why);
   /// Prints what was found, and returns whether there were errors.
   bool printDiagnostics() const;
 
@@ -97,6 +101,8 @@ public:
   std::unique_ptr<frontend::Program> program;
   const frontend::Train *train = nullptr;
   frontend::RunSettings settings;
+  std::unique_ptr<frontend::Program> here; ///< what was measured of this machine; null: nothing
+  std::string hereFile;                    ///< where it stands
   frontend::ModelFacts facts;
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;

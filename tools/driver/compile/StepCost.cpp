@@ -67,7 +67,9 @@ std::string grouped(double number) {
 
 StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost) {
   StepCost made;
-  made.machine = frontend::machineOf(*compilation.program, compilation.settings);
+  made.machine = frontend::machineOf(*compilation.program, compilation.settings, compilation.here.get());
+  if (const auto *cluster = compilation.settings.cluster; compilation.here && (!cluster || !cluster->nodes))
+    made.measuredIn = compilation.hereFile;
   const int64_t perNode = compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
   made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
   // where cores compute, they also issue calls and move what is sent
@@ -97,7 +99,10 @@ std::string StepCost::text(int64_t bytes) const {
   llvm::raw_string_ostream os(text);
   os << "step on ";
   if (machine.isTypical)
-    os << "this machine, by typical figures of a core that nobody has measured here\n";
+    os << "this machine, by typical figures of a core that nobody has measured here; echelon calibrate measures it\n";
+  else if (!measuredIn.empty())
+    os << "this machine, as measured " << machine.measured.front() << "; spread "
+       << llvm::format("%.3g", 100 * machine.spread) << " %: " << frontend::printable(measuredIn) << "\n";
   else
     os << machine.name << ": " << machine.nodes << (machine.nodes == 1 ? " node of " : " nodes of ") << machine.perNode
        << " x " << machine.device.name << "\n";
@@ -126,7 +131,56 @@ std::string StepCost::text(int64_t bytes) const {
   if (const double usable = machine.usableBytes(); usable > 0)
     os << "  a rank takes " << llvm::format("%.3g of %.3g GB", double(bytes) / 1e9, usable / 1e9)
        << " that a device has\n";
+  if (machine.spread > 0)
+    os << "  between " << inTime(time.seconds * (1 - machine.spread / 2)) << " and "
+       << inTime(time.seconds * (1 + machine.spread / 2)) << " by the spread of what was measured\n";
+  const std::vector<std::string> beyond = outside();
+  constexpr size_t kMost = 4;
+  for (size_t i = 0; i < std::min(beyond.size(), kMost); ++i)
+    os << "  outside of what was measured: " << beyond[i] << "\n";
+  if (beyond.size() > kMost)
+    os << "  outside of what was measured: " << beyond.size() - kMost << " more\n";
   return text;
+}
+
+namespace {
+std::string textOf(const planner::Work &work) {
+  const bool isProduct = work.kind == planner::Work::Kind::Product;
+  if (isProduct && work.m > 0)
+    return frontend::printable(work.kernel) + " " + std::to_string(work.m) + " x " + std::to_string(work.n) + " x " +
+           std::to_string(work.k);
+  if (work.kind == planner::Work::Kind::Attention || work.kind == planner::Work::Kind::AttentionGrad)
+    return frontend::printable(work.kernel) + " of " + std::to_string(work.n) + " keys";
+  return frontend::printable(work.kernel) + " of " + grouped(work.bytes) + " bytes";
+}
+std::string textOf(const planner::Message &message) {
+  static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send"};
+  return std::string(names[size_t(message.kind)]) + " of " + grouped(message.bytes) + " bytes over " +
+         std::to_string(message.group.ranks) + " ranks";
+}
+} // namespace
+
+std::vector<std::string> StepCost::outside() const {
+  std::vector<std::pair<double, std::string>> found;
+  std::map<std::string, double> seconds;
+  for (const planner::Actions &stage : step.stages) {
+    const planner::Counts counts = planner::countsOf(step, stage);
+    for (size_t i = 0; i < step.works.size(); ++i)
+      if (counts.works[i] && machine.isOutside(step.works[i]))
+        seconds[textOf(step.works[i])] += time.workSeconds[i] * double(counts.works[i]);
+    for (size_t i = 0; i < step.messages.size(); ++i)
+      if (counts.messages[i] && machine.isOutside(step.messages[i]))
+        seconds[textOf(step.messages[i])] += time.messageSeconds[i] * double(counts.messages[i]);
+  }
+  constexpr double kCounts = 0.01; // of the step: what is less is not told
+  for (const auto &[text, all] : seconds)
+    if (all >= kCounts * time.seconds)
+      found.push_back({all, text + ", " + inTime(all)});
+  std::stable_sort(found.begin(), found.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<std::string> lines;
+  for (auto &[all, text] : found)
+    lines.push_back(std::move(text));
+  return lines;
 }
 
 } // namespace echelon

@@ -15,10 +15,11 @@ struct StepCost {
   planner::Step step;
   planner::StepTime time;
   int64_t ranks = 1;
-  int64_t samples = 0;   ///< of a step
-  int64_t tokens = 0;    ///< of a sample, where the model has sequences; else 0
-  double modelFlops = 0; ///< of a step: three times the forward pass's, since each product has two derivatives
-  double peak = 0;       ///< flop/s of a device, in the precision of most of its products; 0: not said
+  int64_t samples = 0;    ///< of a step
+  int64_t tokens = 0;     ///< of a sample, where the model has sequences; else 0
+  double modelFlops = 0;  ///< of a step: three times the forward pass's, since each product has two derivatives
+  std::string measuredIn; ///< the file that this machine was measured into; empty: it is none, or typical
+  double peak = 0;        ///< flop/s of a device, in the precision of most of its products; 0: not said
 
   double samplesPerSecond() const { return time.seconds > 0 ? double(samples) / time.seconds : 0; }
   double tokensPerSecond() const { return samplesPerSecond() * double(std::max<int64_t>(tokens, 1)); }
@@ -27,6 +28,8 @@ struct StepCost {
   }
   /// Whether a device has room for so many bytes; nothing: the machine does not say what it has.
   std::optional<bool> fits(int64_t bytes) const;
+  /// What it asks of the machine that lies outside of what was measured, a line each, the longest in all first.
+  std::vector<std::string> outside() const;
   std::string text(int64_t bytes) const; ///< for people; `bytes`: that a rank takes
 };
 
