@@ -27,7 +27,7 @@ void TrainResolver::take(const LayoutClause &c, const Clause &clause) {
   hasLayout = true;
   settings.layoutRange = c.meshRange;
   if (c.isAuto) {
-    layoutNotBuilt(c.meshRange, "layout auto", "write the mesh, as in layout mesh(dp = 2) { split batch over dp }");
+    settings.layoutBuilt = false; // until one is chosen
     layoutOpen = true;
   }
   for (const MeshAxis &m : c.mesh) {
@@ -35,7 +35,7 @@ void TrainResolver::take(const LayoutClause &c, const Clause &clause) {
     axis.name = m.name.text;
     axis.range = m.name.range;
     if (!m.size) {
-      layoutNotBuilt(m.range, "mesh axis " + m.name.text + " = auto", "write a number");
+      settings.layoutBuilt = false;
       layoutOpen = true;
     } else {
       atLeastOne(*m.size, "the size of mesh axis " + m.name.text);

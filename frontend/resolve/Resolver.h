@@ -93,10 +93,6 @@ private:
   void notBuilt(SourceRange range, std::string what, std::string instead = "leave it out") {
     settings.notBuilt.push_back({range, std::move(what), std::move(instead)});
   }
-  void layoutNotBuilt(SourceRange range, std::string what, std::string instead) {
-    settings.layoutBuilt = false;
-    notBuilt(range, std::move(what), std::move(instead));
-  }
   /// Reports a word that is none of `known`; true when it is one.
   bool oneOf(const Ident &word, const std::vector<std::string> &known, const std::string &what,
              Code code = Code::E0407);
@@ -110,7 +106,7 @@ private:
   RunSettings settings;
   bool hasLayout = false, wrongMeshAxis = false;
   bool meshTooLarge = false; // which is told; whether the batch divides over it is not
-  bool layoutOpen = false;   // parts of it are left to a planner that is not built, or could not be read
+  bool layoutOpen = false;   // parts of it are left to the compiler, or could not be read
   SourceRange clipRange;
 };
 

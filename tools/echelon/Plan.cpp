@@ -6,10 +6,12 @@
 #include "tools/driver/compile/SnapshotChoice.h"
 #include "tools/driver/compile/StepCost.h"
 #include "tools/driver/compile/WeightDecay.h"
+#include "tools/driver/search/LayoutChoice.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/StepJson.h"
 
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +21,7 @@ namespace echelon {
 namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
+  std::string write; // the explicit spec's file; empty: none
 };
 
 nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
@@ -70,6 +73,32 @@ nlohmann::ordered_json toJson(const SnapshotChoice &snapshots) {
   if (snapshots.likelihood)
     made["failure_probability"] = *snapshots.likelihood;
   return made;
+}
+
+nlohmann::ordered_json toJson(const PlannedLayout &layout) {
+  nlohmann::ordered_json made = {{"layout", layout.layoutText()},
+                                 {"micro_batch", layout.batch / layout.microBatches},
+                                 {"micro_batches", layout.microBatches},
+                                 {"step_time_s", layout.seconds},
+                                 {"memory_bytes", layout.bytes},
+                                 {"terms", layout.terms}};
+  if (!layout.recompute.empty())
+    made["recompute"] = layout.recompute;
+  return made;
+}
+
+nlohmann::ordered_json toJson(const LayoutChoice &choice) {
+  nlohmann::ordered_json others = nlohmann::ordered_json::array();
+  for (const PlannedLayout &other : choice.runnersUp)
+    others.push_back(toJson(other));
+  return {{"chosen", toJson(choice.best)},
+          {"candidates", choice.counted},
+          {"no_room", choice.without},
+          {"cut", choice.cut},
+          {"refused", choice.refused},
+          {"compiled", choice.asked},
+          {"search_s", choice.seconds},
+          {"runners_up", others}};
 }
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
@@ -155,6 +184,8 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
     made["pipeline"]["counts"] = plan.pipeline->counts;
   if (plan.pipeline)
     made["pipeline"]["busy_s"] = step.time.busy;
+  if (compilation.options.chosen)
+    made["alternatives"] = toJson(*compilation.options.chosen);
   made["work"] = workJson(step.step, step.time);
   return made;
 }
@@ -181,6 +212,20 @@ std::string offloadText(const Compilation &compilation, const ProgramCost &plan)
              ? "offload optimizer to host: this program computes in the host's memory, where the optimizer's state is: "
                "nothing moves\n"
              : "";
+}
+
+/// The spec with every choice of the layout in it. False: it has been said why.
+bool writeSpec(const Compilation &compilation, const std::string &file) {
+  if (compilation.wouldOverwrite(file))
+    return false;
+  const auto &choice = compilation.options.chosen;
+  const frontend::Train &train = *compilation.train;
+  const std::string text = choice ? withChoice(compilation.sources, train, *choice)
+                                  : std::string(compilation.sources.text(train.range.file));
+  if ((std::ofstream(file) << text).flush())
+    return true;
+  std::cerr << "echelon: cannot write " << frontend::quoted(file) << "\n";
+  return false;
 }
 
 int plan(const PlanOptions &options) {
@@ -211,6 +256,8 @@ int plan(const PlanOptions &options) {
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = snapshotChoice(compilation, step, made);
+  if (!options.write.empty() && !writeSpec(compilation, options.write))
+    return Usage;
   if (options.json) {
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
@@ -218,6 +265,8 @@ int plan(const PlanOptions &options) {
                      .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
+    if (compilation.options.chosen)
+      std::cout << frontend::printable(compilation.options.chosen->report(), frontend::Lines::Kept);
     std::cout << step.text(made.memory.total - made.copyBytes) << made.text() << offloadText(compilation, made) << choiceText(compilation)
               << recomputeText(recompute)
               << (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") << decayText(decay)
@@ -241,6 +290,8 @@ void addPlan(CLI::App &app, int &exitCode) {
                       "what echelon calibrate has written of this machine, FILE.ech, or typical; else "
                       "$ECHELON_MACHINE, or machine.ech in the build cache");
   command->add_flag("--json", options->json, "the same as JSON");
+  command->add_option("--write", options->write, "a file for the spec with every choice of the layout in it")
+      ->type_name("OUT.ech");
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
   command->callback([options, command, &exitCode] {
     options->ofCluster = command->count("--target") == 0;

@@ -19,6 +19,7 @@
 #include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/StageDump.h"
 #include "tools/driver/edit/Settings.h"
+#include "tools/driver/search/ChooseLayout.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdio>
@@ -112,6 +113,8 @@ bool Compilation::resolveBlock() {
   size_t before = diagnostics.errorCount();
   settings = resolveTrain(*program, *train, diagnostics, options.oneRank);
   bool isResolved = diagnostics.errorCount() == before;
+  if (isResolved && !takeLayout())
+    return false;
   if (options.microBatches)
     settings.microBatches = options.microBatches;
   if (options.wholeBatch)
@@ -142,6 +145,27 @@ bool Compilation::resolveBlock() {
   if (isResolved || options.allowNotBuilt)
     reportNotBuilt();
   return diagnostics.errorCount() == before;
+}
+
+bool Compilation::takeLayout() {
+  if (options.leavesLayoutOpen || options.allowNotBuilt || !echelon::leavesLayoutOpen(*train))
+    return true;
+  const char *clause = settings.sync ? "sync" : settings.compress ? "compress" : nullptr;
+  if (clause) { // these name mesh axes, or mean what splits the batch
+    diagnostics.error(Code::E0601, settings.layoutRange,
+                      std::string("a layout that is left open under `") + clause +
+                          "` is not built yet; write the mesh, as in layout mesh(dp = 2) { split batch over dp }");
+    return false;
+  }
+  reportNotBuilt();
+  if (diagnostics.hasErrors())
+    return false;
+  if (!options.chosen)
+    options.chosen = chooseLayout(*this);
+  if (!options.chosen)
+    return false;
+  options.chosen->applyTo(settings, options.oneRank);
+  return true;
 }
 
 void Compilation::checkAlgorithms() {

@@ -13,6 +13,8 @@
 
 namespace echelon {
 
+struct LayoutChoice;
+
 /// What a program is compiled for: this machine's CPU; a GPU; a GPU as the host emulates it.
 enum class Machine { Cpu, Cuda, CudaHost };
 
@@ -54,6 +56,8 @@ struct CompileOptions {
   std::optional<Workers> workers;
   int64_t fixedLossScale = 0; // in place of a dynamic one; 0: as the spec says
   bool drawsArrivals = false; // under a sync policy, where they are real: `verify` compares what all know beforehand
+  bool leavesLayoutOpen = false;              // `layout auto` stays as it is: a search tries one after the other
+  std::shared_ptr<const LayoutChoice> chosen; // what a search took; null: there was none yet
   int64_t policyWorkers = 0;  // of a sync policy, on one rank; 0: as the layout has them
 };
 
@@ -114,6 +118,7 @@ private:
   bool chooseTrain();
   bool resolveBlock();       ///< settings, as the options want it; false: errors
   bool elaborateModel();     ///< module and facts; false: errors
+  bool takeLayout();         ///< that which is chosen where the spec leaves it open; false: errors
   void refuseCombinations(); ///< clauses that do not go together yet
   void checkLayoutAxes();    ///< that the axes of `split` lines are there
   void warnOfUnseenMetrics();

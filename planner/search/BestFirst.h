@@ -1,0 +1,48 @@
+// The fastest of many candidates, without asking what each of them takes: those that a bound from below rules out are
+// never asked.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace echelon::planner {
+
+/// What is known of a candidate once it was asked.
+struct Price {
+  enum class Kind { Fits, NoRoom, Refused };
+  Kind kind = Kind::Refused;
+  double seconds = 0; ///< of a step, also where it has no room
+  int64_t bytes = 0;  ///< of a rank
+};
+
+struct SearchProblem {
+  std::vector<double> bounds; ///< of each candidate: seconds that it takes at least
+  /// Asks some candidates, which may be done at once.
+  std::function<std::vector<Price>(const std::vector<size_t> &)> ask;
+  /// A bound that is nearer, and costs more to have; null: there is none.
+  std::function<std::vector<double>(const std::vector<size_t> &)> tighten;
+  /// Whether the second needs no less memory than the first, by a rule.
+  std::function<bool(size_t, size_t)> needsNoLess;
+  /// Whether the second is not faster than the first, by a rule.
+  std::function<bool(size_t, size_t)> isNoFaster;
+  size_t round = 4; ///< candidates that are asked at once: the same whatever the number of threads
+};
+
+struct SearchResult {
+  std::vector<std::pair<size_t, Price>> fit; ///< that were asked and have room, fastest first, then in their order
+  std::vector<std::pair<size_t, Price>> noRoom;
+  std::vector<size_t> refused;
+  int64_t counted = 0; ///< candidates
+  int64_t without = 0; ///< that have no room, asked or by the rule
+  int64_t cut = 0;     ///< that the bound or the rule of time rules out
+  int64_t asked = 0;
+};
+
+/// Best first by bound. The first that fits is not slower than any candidate which has room: none of those that were
+/// not asked has a bound below its time.
+SearchResult searchBestFirst(const SearchProblem &problem);
+
+} // namespace echelon::planner

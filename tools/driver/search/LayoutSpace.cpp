@@ -1,0 +1,399 @@
+#include "tools/driver/search/LayoutSpace.h"
+
+#include "ir/ech/Ech.h"
+#include "mlir/Pass/PassManager.h"
+#include "planner/search/Factors.h"
+
+#include <algorithm>
+
+using namespace echelon::frontend;
+
+namespace echelon {
+
+namespace {
+constexpr size_t kMostLists = 6;
+constexpr int64_t kMostChunks = 8;
+const char *const kStored[] = {"optimizer", "gradients", "params"};
+
+bool splits(const MeshAxisSettings &axis, const std::string &name) {
+  return llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == name; });
+}
+} // namespace
+
+LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks) : model(model), ranks(ranks) {
+  place = model.settings.layoutRange;
+  bool saysRecompute = false;
+  for (const Clause &each : model.train->clauses) {
+    if (auto *layout = std::get_if<LayoutClause>(&each.what))
+      clause = layout;
+    if (auto *batch = std::get_if<BatchClause>(&each.what); batch && batch->micro)
+      saidPerPass = batch->micro->value;
+    saysRecompute |= std::holds_alternative<RecomputeClause>(each.what);
+  }
+  findAxes();
+  isRecomputeOpen = !saysRecompute && !iterations.empty();
+  if (clause->isAuto)
+    addWhole();
+  else
+    addPartial();
+  for (size_t i = 0; i < frames.size(); ++i)
+    addCandidates(i);
+  if (candidates.empty() && why.empty())
+    why = "there is no way to share out a batch of " + std::to_string(model.settings.batch) + " and the model's axes over " +
+          std::to_string(ranks) + " ranks, all of which are to be used";
+}
+
+MeshAxisSettings::Entry LayoutSpace::entry(const std::string &axis, bool follows) const {
+  return {axis, false, false, place, follows, {}};
+}
+
+/// Which axes may be split together: those that no parameter has two of, so that each product is divided once. Axes of
+/// the data, as positions, come last in a list, for what has none of the others.
+void LayoutSpace::findAxes() {
+  const ModelFacts &facts = model.facts;
+  const llvm::StringSet<> held = axesOfTensors(*model.module);
+  std::vector<std::string> names, data;
+  std::map<std::string, size_t> places;
+  for (const AxisFacts &axis : facts.axes) {
+    if (axis.isRepeat && !axis.isWalked && axis.size > 1)
+      iterations[axis.name] = axis.size;
+    if (axis.isBatch || axis.isRepeat || axis.isPrivate || axis.isWalked || !held.contains(axis.name))
+      continue;
+    sizes[axis.name] = axis.size;
+    places[axis.name] = names.size();
+    names.push_back(axis.name);
+  }
+  for (const InputFacts &input : facts.inputs)
+    for (const auto &[axis, size] : input.axes)
+      if (places.count(axis) && !llvm::is_contained(data, axis))
+        data.push_back(axis);
+  std::vector<planner::AxisGroup> groups;
+  std::set<size_t> used;
+  for (auto variable : (*model.module).getOps<ech::VariableOp>()) {
+    if (variable.getKind() != ech::VariableKind::Param)
+      continue;
+    auto type = mlir::cast<ech::Tensor>(variable.getType());
+    planner::AxisGroup group;
+    for (llvm::StringRef name : type.names())
+      if (auto it = places.find(name.str()); it != places.end())
+        group.axes.push_back(it->second);
+    group.weight = double(type.count());
+    if (group.axes.size() > 1 || type.names().size() == group.axes.size())
+      used.insert(group.axes.begin(), group.axes.end());
+    groups.push_back(group);
+  }
+  // of parameters' axes alone
+  std::vector<size_t> chosen(used.begin(), used.end());
+  for (planner::AxisGroup &group : groups) {
+    std::vector<size_t> renumbered;
+    for (size_t axis : group.axes)
+      if (auto it = std::find(chosen.begin(), chosen.end(), axis); it != chosen.end())
+        renumbered.push_back(static_cast<size_t>(it - chosen.begin()));
+    group.axes = renumbered;
+  }
+  auto add = [&](const std::vector<std::string> &list) {
+    if (!list.empty() && !llvm::is_contained(lists, list))
+      lists.push_back(list);
+  };
+  auto isBeside = [&](const std::string &axis, const std::vector<std::string> &list) {
+    const size_t own = places[axis];
+    return llvm::any_of(groups, [&](const planner::AxisGroup &group) {
+      auto has = [&](const std::string &name) {
+        auto it = std::find(chosen.begin(), chosen.end(), places[name]);
+        return it != chosen.end() && llvm::is_contained(group.axes, static_cast<size_t>(it - chosen.begin()));
+      };
+      (void)own;
+      return has(axis) && llvm::any_of(list, has);
+    });
+  };
+  for (const std::vector<size_t> &taken : planner::apartLists(chosen.size(), groups, kMostLists)) {
+    std::vector<std::string> own, all;
+    for (size_t axis : taken) {
+      const std::string &name = names[chosen[axis]];
+      all.push_back(name);
+      if (!llvm::is_contained(data, name))
+        own.push_back(name);
+    }
+    add(own);
+    std::vector<std::string> withData = own;
+    for (const std::string &axis : data)
+      if (!isBeside(axis, own))
+        withData.push_back(axis);
+    add(withData);
+    add(own.empty() ? all : own);
+  }
+  if (lists.empty())
+    add(data);
+  std::vector<std::string> row;
+  for (const AxisFacts &axis : facts.axes)
+    if (iterations.count(axis.name)) {
+      rows.push_back({axis.name});
+      row.push_back(axis.name);
+    }
+  if (row.size() > 1)
+    rows.push_back(row);
+  // attention stands behind a pass alone
+  mlir::ModuleOp own = *model.module;
+  mlir::OwningOpRef<mlir::ModuleOp> copy = own.clone();
+  mlir::PassManager manager(model.context.get());
+  manager.addPass(createRecogniseAttention());
+  if (mlir::succeeded(manager.run(*copy)))
+    copy->walk([&](ech::AttentionOp op) {
+      const std::string query = op.getQuery().str(), past = op.getPast().str();
+      if (!ring && sizes.count(query) && sizes.count(past))
+        ring = {query, past};
+    });
+}
+
+/// Stages outermost, where messages are rare; what splits tensors innermost, on the fastest link; samples between them,
+/// or outside of the stages where these are on a link of their own.
+void LayoutSpace::addWhole() {
+  auto slot = [&](const char *name, Role role, size_t list) {
+    Slot made;
+    made.axis.name = name;
+    made.axis.size = 0;
+    made.axis.range = place;
+    made.role = role;
+    made.list = list;
+    return made;
+  };
+  const bool isOfNodes = model.settings.nodeRanks > 0 && model.settings.nodeRanks < ranks;
+  auto add = [&](std::optional<size_t> list, std::optional<size_t> row, bool isInContext) {
+    for (bool outside : {false, true}) {
+      if (outside && (!row || !isOfNodes))
+        continue;
+      std::vector<Slot> slots;
+      if (outside)
+        slots.push_back(slot("dp", Role::Samples, 0));
+      if (row)
+        slots.push_back(slot("pp", Role::Stages, *row));
+      if (!outside)
+        slots.push_back(slot("dp", Role::Samples, 0));
+      if (isInContext)
+        slots.push_back(slot("cp", Role::Context, 0));
+      if (list)
+        slots.push_back(slot("tp", Role::Tensor, *list));
+      addSizes(slots, false);
+    }
+  };
+  for (size_t row = 0; row <= rows.size(); ++row)
+    for (size_t list = 0; list <= lists.size(); ++list)
+      for (bool isInContext : {false, true}) {
+        if (isInContext && !ring)
+          continue;
+        add(list ? std::optional(list - 1) : std::nullopt, row ? std::optional(row - 1) : std::nullopt, isInContext);
+      }
+}
+
+void LayoutSpace::addPartial() {
+  std::vector<Slot> slots;
+  for (const MeshAxisSettings &axis : model.settings.mesh) {
+    Slot slot;
+    slot.axis = axis;
+    auto said = llvm::find_if(clause->mesh, [&](const MeshAxis &other) { return other.name.text == axis.name; });
+    if (said == clause->mesh.end() || !said->size)
+      slot.axis.size = 0;
+    saysStore |= !axis.stored.empty();
+    slots.push_back(slot);
+  }
+  addRoles(std::move(slots), 0);
+}
+
+/// What the mesh axes are for which no line splits anything.
+void LayoutSpace::addRoles(std::vector<Slot> slots, size_t from) {
+  const std::string &batch = model.facts.batchAxis;
+  while (from < slots.size() && (slots[from].role != Role::Said || !slots[from].axis.list.empty()))
+    ++from;
+  if (from == slots.size())
+    return addSizes(slots, true);
+  auto isTaken = [&](Role role) {
+    return llvm::any_of(slots, [&](const Slot &slot) {
+      return slot.role == role ||
+             (role == Role::Samples && splits(slot.axis, batch)) ||
+             (role == Role::Stages &&
+              llvm::any_of(slot.axis.list, [&](const auto &entry) { return iterations.count(entry.axis); }));
+    });
+  };
+  auto as = [&](Role role, size_t list) {
+    slots[from].role = role;
+    slots[from].list = list;
+    addRoles(slots, from + 1);
+    slots[from].role = Role::Said;
+  };
+  if (!isTaken(Role::Samples))
+    as(Role::Samples, 0);
+  for (size_t list = 0; list < this->lists.size(); ++list)
+    as(Role::Tensor, list);
+  if (!isTaken(Role::Stages))
+    for (size_t row = 0; row < rows.size(); ++row)
+      as(Role::Stages, row);
+}
+
+void LayoutSpace::addSizes(const std::vector<Slot> &slots, bool keepsOnes) {
+  int64_t said = 1;
+  size_t open = 0;
+  for (const Slot &slot : slots)
+    if (slot.axis.size)
+      said *= slot.axis.size;
+    else
+      ++open;
+  if (ranks % said != 0) {
+    why = "the sizes that the mesh says come to " + std::to_string(said) + " ranks, and " + std::to_string(ranks) +
+          " ranks, all of which are to be used, are no multiple of that";
+    return;
+  }
+  for (const std::vector<int64_t> &parts : planner::factorizationsOf(ranks / said, open)) {
+    std::vector<int64_t> all;
+    size_t next = 0;
+    for (const Slot &slot : slots)
+      all.push_back(slot.axis.size ? slot.axis.size : parts[next++]);
+    addFrame(slots, all, keepsOnes);
+  }
+}
+
+/// What a mesh axis splits, in the role that it has. False: its size does not go with that.
+bool LayoutSpace::fill(LayoutFrame &frame, MeshAxisSettings &axis, const Slot &slot) const {
+  const std::string &batch = model.facts.batchAxis;
+  switch (slot.role) {
+  case Role::Said:
+    return true;
+  case Role::Samples:
+    axis.list.push_back(entry(batch));
+    return true;
+  case Role::Tensor:
+    for (const std::string &name : lists[slot.list])
+      if (sizes.at(name) % axis.size == 0 &&
+          !(frame.context > 1 && ring && (name == ring->first || name == ring->second)))
+        axis.list.push_back(entry(name));
+    return !axis.list.empty();
+  case Role::Stages:
+    for (const std::string &name : rows[slot.list])
+      axis.list.push_back(entry(name, !axis.list.empty()));
+    return true;
+  case Role::Context:
+    if (sizes.at(ring->first) % axis.size || sizes.at(ring->second) % axis.size)
+      return false;
+    axis.list = {entry(ring->first), entry(ring->second)};
+    axis.ring = place;
+    return true;
+  }
+  return false;
+}
+
+void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int64_t> &sizesOfMesh, bool keepsOnes) {
+  LayoutFrame frame;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (sizesOfMesh[i] == 1 && !keepsOnes)
+      continue;
+    MeshAxisSettings axis = slots[i].axis;
+    axis.size = sizesOfMesh[i];
+    if (slots[i].role == Role::Context)
+      frame.context *= axis.size;
+    if (!fill(frame, axis, slots[i]))
+      return;
+    frame.mesh.push_back(axis);
+  }
+  for (size_t i = 0; i < frame.mesh.size(); ++i) {
+    MeshAxisSettings &axis = frame.mesh[i];
+    if (splits(axis, model.facts.batchAxis)) {
+      frame.samples *= axis.size;
+      frame.sampleAxes.push_back(static_cast<int>(i));
+    } else if (llvm::any_of(axis.list, [&](const auto &entry) { return iterations.count(entry.axis); })) {
+      if (frame.stageAxis >= 0)
+        return;
+      frame.stages = axis.size;
+      frame.stageAxis = static_cast<int>(i);
+      int64_t all = 0;
+      for (const auto &entry : axis.list)
+        all += iterations.count(entry.axis) ? iterations.at(entry.axis) : 0;
+      if (all < axis.size)
+        return;
+      if (all % axis.size && !axis.parts.valid()) {
+        axis.balanced = true;
+        axis.parts = place;
+      }
+    } else if (!axis.ring.valid()) {
+      frame.tensor *= axis.size;
+    }
+  }
+  if (model.settings.batch % frame.samples != 0)
+    return;
+  if (frame.mesh.empty()) { // one rank
+    MeshAxisSettings axis;
+    axis.name = "dp";
+    axis.range = place;
+    axis.list.push_back(entry(model.facts.batchAxis));
+    frame.mesh.push_back(axis);
+    frame.sampleAxes.push_back(0);
+  }
+  PlannedLayout text;
+  text.mesh = frame.mesh;
+  if (seen.insert(text.layoutText()).second)
+    frames.push_back(std::move(frame));
+}
+
+void LayoutSpace::addCandidates(size_t index) {
+  const LayoutFrame &frame = frames[index];
+  const int64_t samples = model.settings.batch / frame.samples;
+  std::vector<int64_t> perPass;
+  if (saidPerPass) {
+    if (samples % saidPerPass)
+      return;
+    perPass = {saidPerPass};
+  } else { // the fewest passes first
+    perPass = planner::divisorsOf(samples);
+    std::reverse(perPass.begin(), perPass.end());
+  }
+  struct Order {
+    const char *schedule;
+    int64_t chunks;
+  };
+  std::vector<Order> orders = {{"", 1}};
+  if (frame.stageAxis >= 0 && frame.stages > 1) {
+    const MeshAxisSettings &axis = frame.mesh[size_t(frame.stageAxis)];
+    orders.clear();
+    if (axis.schedule.empty()) {
+      orders = {{"1f1b", 1}, {"zero_bubble", 1}};
+      int64_t all = 0;
+      for (const auto &entry : axis.list)
+        all += iterations.at(entry.axis);
+      for (int64_t chunks = 2; chunks <= kMostChunks && axis.list.size() == 1; ++chunks)
+        if (all % (frame.stages * chunks) == 0 && !axis.parts.valid())
+          orders.push_back({"interleaved", chunks});
+    } else {
+      orders.push_back({"", axis.chunks});
+    }
+  }
+  const int mostStored = frame.samples > 1 && !saysStore ? 3 : 0;
+  for (const Order &order : orders)
+    for (int64_t each : perPass)
+      for (int stored = 0; stored <= mostStored; ++stored)
+        for (bool recomputes : {false, true})
+          if (!recomputes || isRecomputeOpen)
+            candidates.push_back(
+                {index, each, samples / each, stored, order.chunks, order.schedule, recomputes});
+}
+
+PlannedLayout LayoutSpace::layoutOf(const LayoutCandidate &candidate) const {
+  const LayoutFrame &frame = frames[candidate.frame];
+  PlannedLayout made;
+  made.mesh = frame.mesh;
+  made.batch = model.settings.batch;
+  made.batchRanks = frame.samples;
+  made.microBatches = candidate.passes;
+  if (isRecomputeOpen)
+    made.recompute = candidate.recomputes ? "full" : "none";
+  if (*candidate.schedule) {
+    MeshAxisSettings &axis = made.mesh[size_t(frame.stageAxis)];
+    axis.schedule = candidate.schedule;
+    axis.chunks = candidate.chunks;
+    axis.scheduleRange = place;
+  }
+  for (int stored = 0; stored < candidate.stored; ++stored)
+    for (int axis : frame.sampleAxes)
+      if (made.mesh[size_t(axis)].size > 1)
+        made.mesh[size_t(axis)].stored.emplace(kStored[stored], place);
+  return made;
+}
+
+} // namespace echelon

@@ -1,0 +1,72 @@
+// The layouts that a spec leaves open: meshes of all ranks, what their axes split, micro batches, what is stored in
+// cuts, the order of stages, recomputation.
+#pragma once
+#include "tools/driver/compile/Compilation.h"
+#include "tools/driver/search/LayoutChoice.h"
+
+namespace echelon {
+
+/// A mesh and what it splits; stores and order of stages come with each candidate.
+struct LayoutFrame {
+  std::vector<frontend::MeshAxisSettings> mesh;
+  int64_t samples = 1, tensor = 1, stages = 1, context = 1; ///< over how many ranks each is split
+  int stageAxis = -1;                                       ///< place of the mesh axis of stages
+  std::vector<int> sampleAxes;                              ///< of those that split samples
+};
+
+struct LayoutCandidate {
+  size_t frame = 0;
+  int64_t perPass = 1; ///< samples of a rank
+  int64_t passes = 1;  ///< micro batches
+  int stored = 0;      ///< of optimizer, gradients and params: so many are stored over the mesh axes of samples
+  int64_t chunks = 1;  ///< of a stage's iterations
+  const char *schedule = "";
+  bool recomputes = false; ///< in full, where the spec leaves it open
+};
+
+class LayoutSpace {
+public:
+  /// Of a compilation that is elaborated. Empty: `why` says which statement is at fault.
+  LayoutSpace(const Compilation &model, int64_t ranks);
+
+  PlannedLayout layoutOf(const LayoutCandidate &candidate) const;
+
+  std::vector<LayoutFrame> frames;
+  std::vector<LayoutCandidate> candidates;
+  bool isRecomputeOpen = false; ///< `recompute` is not said, and there is something to recompute
+  std::string why;              ///< there is no candidate
+
+private:
+  enum class Role { Said, Samples, Tensor, Stages, Context };
+  /// A mesh axis before it has a size.
+  struct Slot {
+    frontend::MeshAxisSettings axis; ///< as far as the spec says it; size 0: open
+    Role role = Role::Said;
+    size_t list = 0; ///< of tensor axes, of repeats
+  };
+
+  void findAxes();
+  void addWhole();
+  void addPartial();
+  void addRoles(std::vector<Slot> slots, size_t from);
+  void addSizes(const std::vector<Slot> &slots, bool keepsOnes);
+  void addFrame(const std::vector<Slot> &slots, const std::vector<int64_t> &sizes, bool keepsOnes);
+  bool fill(LayoutFrame &frame, frontend::MeshAxisSettings &axis, const Slot &slot) const;
+  void addCandidates(size_t frame);
+  frontend::MeshAxisSettings::Entry entry(const std::string &axis, bool follows = false) const;
+
+  const Compilation &model;
+  const frontend::LayoutClause *clause = nullptr;
+  int64_t ranks;
+  frontend::SourceRange place; ///< of the clause
+  int64_t saidPerPass = 0;     ///< `in micro batches of`; 0: open
+  bool saysStore = false;
+  std::map<std::string, int64_t> sizes;                    ///< of axes that may be split
+  std::vector<std::vector<std::string>> lists;             ///< of axes for a tensor-parallel mesh axis
+  std::vector<std::vector<std::string>> rows;              ///< of repeats, one behind the other
+  std::map<std::string, int64_t> iterations;               ///< of repeats
+  std::optional<std::pair<std::string, std::string>> ring; ///< queries and keys of attention
+  std::set<std::string> seen;                              ///< frames, as text
+};
+
+} // namespace echelon
