@@ -357,7 +357,9 @@ static std::optional<frontend::RecomputeSettings> chosenRecompute(const VerifyOp
   Compilation spec(options);
   if (!spec.parse() || !spec.resolve() || spec.settings.recompute.policy != "auto" || !spec.elaborate())
     return options.recompute; // what is wrong is told when it is verified
-  return spec.settings.recompute;
+  frontend::RecomputeSettings chosen = spec.settings.recompute;
+  chosen.within = 0; // what is verified has other sizes, and numbers twice as long
+  return chosen;
 }
 
 int verify(const VerifyOptions &given, Verified *found) {
