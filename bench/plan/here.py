@@ -42,7 +42,7 @@ LAYOUTS = {
     "gpt_fortunes": GPT,
     "sort_digits": DP | {"tp": "mesh(tp = 2) { split head, ff over tp }", "ff": "mesh(tp = 2) { split ff over tp }"},
 }
-MICRO = {"gpt_fortunes": 8, "conv_fashion": 32}  # under dp, in micro batches of so many samples
+MICRO = {"gpt_fortunes": 8}  # under dp, in micro batches of so many samples
 
 
 def text_of(name, layout, micro):
@@ -50,7 +50,8 @@ def text_of(name, layout, micro):
     path = path if path.exists() else SHARED / f"specs/{name}.ech"
     text = path.read_text().replace('"../', f'"{path.parent}/../')
     text = re.sub(r"layout mesh\([^)]*\) *\{[^}]*\}", f"layout {layout}", text)
-    text = re.sub(r"(?m)^  (on|evaluate|checkpoint|restart) .*\n", "", text)
+    text = re.sub(r"local\(ranks = \d+\)", "local(ranks = 4)", text)
+    text = re.sub(r"(?m)^  (evaluate|checkpoint|restart) .*\n", "", text)
     if micro:
         text = re.sub(r"(?m)^(  batch +\d+).*$", rf"\1 in micro batches of {micro}", text)
     return re.sub(r"(?m)^  (epochs|steps|samples|until) .*$", "  steps 1000000", text)

@@ -142,14 +142,14 @@ planner::Machine typicalMachine(int64_t ranks) {
   return made;
 }
 
-/// This machine, as it was measured. More ranks than it has devices take turns on them.
-planner::Machine measuredMachine(const Program &here, int64_t ranks) {
+/// This machine, as it was measured, with so many ranks of a cluster of `places`. More than it has devices take turns.
+planner::Machine measuredMachine(const Program &here, int64_t ranks, int64_t places) {
   const File &file = here.main();
   const Cluster &cluster = *named(file.clusters, kClusterHere);
   const Device &device = *here.findDevice(file, cluster.nodes->device);
   planner::Machine made;
   made.name = "local";
-  made.perNode = ranks;
+  made.perNode = places;
   made.crowd = std::max(1.0, double(ranks) / double(cluster.nodes->devices));
   made.device = deviceOf(wholeDevice(here, device), std::min(ranks, cluster.nodes->devices));
   made.device.memoryBytes = 0; // ranks share it, each as much as it takes
@@ -187,8 +187,8 @@ std::unique_ptr<Program> readMachine(const std::string &file, std::string &why) 
 planner::Machine machineOf(const Program &program, const RunSettings &settings, const Program *here) {
   const Cluster *cluster = settings.cluster;
   if (!cluster || !cluster->nodes) {
-    const int64_t ranks = std::max<int64_t>(settings.clusterRanks, settings.ranks());
-    return here ? measuredMachine(*here, ranks) : typicalMachine(ranks);
+    const int64_t ranks = std::max<int64_t>(settings.ranks(), 1), places = std::max(settings.clusterRanks, ranks);
+    return here ? measuredMachine(*here, ranks, places) : typicalMachine(places);
   }
   const File &from = *program.file(cluster->name.range.file);
   planner::Machine made;

@@ -230,7 +230,8 @@ private:
     static const std::vector<std::string> ofDevices = [] {
       std::vector<std::string> names = {"memory", "product", "product_MxN"};
       for (const planner::Kernel &kernel : planner::kernels())
-        if (std::find(names.begin(), names.end(), kernel.name) == names.end())
+        if (kernel.name != std::string("accumulate") &&
+            std::find(names.begin(), names.end(), kernel.name) == names.end())
           names.push_back(kernel.name);
       return names;
     }();
