@@ -1,4 +1,5 @@
-// echelon plan SPEC [--json]: what a step takes, stores, communicates and decays, read off the program that would run.
+// echelon plan SPEC [OTHER] [--json]: what a step takes, stores, communicates and decays, read off the program that
+// would run.
 #include "passes/cost/ProgramCost.h"
 #include "tools/driver/compile/RecomputeChoice.h"
 #include "tools/driver/compile/RecomputeCost.h"
@@ -8,6 +9,7 @@
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
+#include "tools/echelon/PlanDifference.h"
 #include "tools/echelon/StepJson.h"
 
 #include <iostream>
@@ -19,6 +21,8 @@ namespace echelon {
 namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
+  std::string other;      // a second spec, which is compared; empty: none
+  std::string otherTrain; // its train block; empty: the same name
 };
 
 nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
@@ -178,7 +182,14 @@ std::string offloadText(const Compilation &compilation, const ProgramCost &plan)
              : "";
 }
 
-int plan(const PlanOptions &options) {
+/// What is printed of one spec; as text or as JSON.
+struct Printed {
+  std::string text;
+  nlohmann::ordered_json json;
+};
+
+/// Nothing: what is wrong with the spec has been printed.
+std::optional<Printed> planned(const CompileOptions &options, bool asJson) {
   Compilation compilation(options);
   std::vector<std::string> mathematics, ofClauses;
   double forward = 0;
@@ -189,11 +200,9 @@ int plan(const PlanOptions &options) {
     forward = forwardProducts(*compilation.module);
     good = compilation.lower(Stage::Shaped);
   }
-  if (!good) {
-    compilation.printDiagnostics();
-    return SpecWrong;
-  }
   compilation.printDiagnostics();
+  if (!good)
+    return std::nullopt;
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
@@ -201,19 +210,44 @@ int plan(const PlanOptions &options) {
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = snapshotChoice(compilation, step, made);
-  if (options.json) {
+  Printed printed;
+  if (asJson) {
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
-    std::cout << toJson(compilation, all, made, decay, recompute, step, snapshots)
-                     .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-              << "\n";
+    printed.json = toJson(compilation, all, made, decay, recompute, step, snapshots);
   } else {
-    std::cout << step.text() << made.text() << offloadText(compilation, made) << choiceText(compilation)
-              << recomputeText(recompute)
-              << (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") << decayText(decay)
-              << mathematicsText("mathematics: not that of one device", mathematics)
-              << mathematicsText("mathematics", ofClauses);
+    printed.text = step.text() + made.text() + offloadText(compilation, made) + choiceText(compilation) +
+                   recomputeText(recompute) +
+                   (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") + decayText(decay) +
+                   mathematicsText("mathematics: not that of one device", mathematics) +
+                   mathematicsText("mathematics", ofClauses);
   }
+  return printed;
+}
+
+int plan(const PlanOptions &options) {
+  const bool compares = !options.other.empty();
+  std::optional<Printed> printed = planned(options, options.json || compares);
+  std::string text;
+  if (compares) {
+    CompileOptions second = options;
+    second.spec = options.other;
+    if (!options.otherTrain.empty())
+      second.train = options.otherTrain;
+    const std::optional<Printed> other = planned(second, true); // both tell what is wrong with them
+    if (!printed || !other)
+      return SpecWrong;
+    printed->json = differenceJson({options.spec, printed->json}, {options.other, other->json});
+    text = differenceText(printed->json);
+  } else if (printed) {
+    text = printed->text;
+  } else {
+    return SpecWrong;
+  }
+  if (options.json)
+    std::cout << printed->json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  else
+    std::cout << text;
   return Fine;
 }
 } // namespace
@@ -225,10 +259,16 @@ void addPlan(CLI::App &app, int &exitCode) {
       "what a step takes, memory of a rank by category, every collective with bytes, count, time and reason, and which "
       "parameters decay");
   addSpecOptions(command, *options);
+  CLI::Option *other =
+      command->add_option("OTHER", options->other, "another spec: what its plan has more than that of SPEC, or less");
+  command->add_option("--other-train", options->otherTrain, "the train block of OTHER (that of --train unless told)")
+      ->needs(other);
   addTargetOption(command, *options);
   addRanksOption(command, *options);
   command->add_flag("--json", options->json, "the same as JSON");
-  command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
+  command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes\n"
+                  "  echelon plan before.ech after.ech\n"
+                  "  echelon plan spec.ech spec.ech --train small --other-train large");
   command->callback([options, command, &exitCode] {
     options->ofCluster = command->count("--target") == 0;
     exitCode = plan(*options);
