@@ -137,6 +137,24 @@ TEST(RunSettings, Rest) {
   EXPECT_TRUE(p.plan.notBuilt.empty());
 }
 
+// What is left to the compiler until it has costed a step.
+TEST(RunSettings, AutomaticChoices) {
+  const std::string rest = common + "batch 64\nepochs 3\noptimize sgd(1)\n";
+  Planned p(rest + "checkpoint auto to \"c\" keep 2\nrecompute auto within 70 GB\n");
+  ASSERT_EQ(p.diagnostics.text(), "");
+  EXPECT_TRUE(p.plan.notBuilt.empty());
+  EXPECT_TRUE(p.plan.checkpoint.isAuto);
+  EXPECT_EQ(p.plan.checkpoint.everySteps, 0);
+  EXPECT_EQ(p.plan.checkpoint.everySeconds, 0);
+  EXPECT_EQ(p.plan.checkpoint.directory, "c");
+  EXPECT_EQ(p.plan.checkpoint.keep, 2);
+  EXPECT_EQ(p.plan.recompute.policy, "auto");
+  EXPECT_DOUBLE_EQ(p.plan.recompute.within, 70e9);
+  Planned whole(rest + "checkpoint every 10 steps\nrecompute auto\n");
+  EXPECT_FALSE(whole.plan.checkpoint.isAuto);
+  EXPECT_EQ(whole.plan.recompute.within, 0);
+}
+
 // Tokens of a width that there is not are no data: nothing opens them.
 TEST(RunSettings, TokensOfAWrongWidth) {
   Planned p("model M()\non here\ndata next_token(tokens(\"x\", bits = 0)) -> x, y\nbatch 64\nsteps 10\noptimize "

@@ -1,4 +1,5 @@
-// echelon plan SPEC [--json]: what a step takes, stores, communicates and decays, read off the program that would run.
+// echelon plan SPEC [OTHER] [--json]: what a step takes, stores, communicates and decays, read off the program that
+// would run.
 #include "passes/cost/ProgramCost.h"
 #include "tools/driver/compile/RecomputeChoice.h"
 #include "tools/driver/compile/RecomputeCost.h"
@@ -9,6 +10,7 @@
 #include "tools/driver/search/LayoutChoice.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
+#include "tools/echelon/PlanDifference.h"
 #include "tools/echelon/StepJson.h"
 
 #include <fstream>
@@ -21,7 +23,9 @@ namespace echelon {
 namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
-  std::string write; // the explicit spec's file; empty: none
+  std::string write;      // the explicit spec's file; empty: none
+  std::string other;      // a second spec, which is compared; empty: none
+  std::string otherTrain; // its train block; empty: the same name
 };
 
 nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
@@ -76,12 +80,10 @@ nlohmann::ordered_json toJson(const SnapshotChoice &snapshots) {
 }
 
 nlohmann::ordered_json toJson(const PlannedLayout &layout) {
-  nlohmann::ordered_json made = {{"layout", layout.layoutText()},
-                                 {"micro_batch", layout.batch / layout.microBatches},
-                                 {"micro_batches", layout.microBatches},
-                                 {"step_time_s", layout.seconds},
-                                 {"memory_bytes", layout.bytes},
-                                 {"terms", layout.terms}};
+  nlohmann::ordered_json made = {
+      {"layout", layout.layoutText()},        {"micro_batch", layout.batch / layout.microBatches},
+      {"micro_batches", layout.microBatches}, {"step_time_s", layout.seconds},
+      {"memory_bytes", layout.bytes},         {"terms", layout.terms}};
   if (!layout.recompute.empty())
     made["recompute"] = layout.recompute;
   return made;
@@ -91,14 +93,10 @@ nlohmann::ordered_json toJson(const LayoutChoice &choice) {
   nlohmann::ordered_json others = nlohmann::ordered_json::array();
   for (const PlannedLayout &other : choice.runnersUp)
     others.push_back(toJson(other));
-  return {{"chosen", toJson(choice.best)},
-          {"candidates", choice.counted},
-          {"no_room", choice.without},
-          {"cut", choice.cut},
-          {"refused", choice.refused},
-          {"compiled", choice.asked},
-          {"search_s", choice.seconds},
-          {"runners_up", others}};
+  return {{"chosen", toJson(choice.best)}, {"candidates", choice.counted},
+          {"no_room", choice.without},     {"cut", choice.cut},
+          {"refused", choice.refused},     {"compiled", choice.asked},
+          {"search_s", choice.seconds},    {"runners_up", others}};
 }
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
@@ -125,10 +123,11 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"tokens_per_s", step.tokensPerSecond()},
       {"samples_per_s", step.samplesPerSecond()},
       {"mfu", step.peak > 0 ? nlohmann::ordered_json(step.utilisation()) : nlohmann::ordered_json()},
-      {"machine", step.measuredIn.empty() ? nlohmann::ordered_json(step.machine.isTypical ? "typical" : step.machine.name)
-                                          : nlohmann::ordered_json({{"file", frontend::printable(step.measuredIn)},
-                                                                    {"measured", step.machine.measured.front()},
-                                                                    {"spread", step.machine.spread}})},
+      {"machine", step.measuredIn.empty()
+                      ? nlohmann::ordered_json(step.machine.isTypical ? "typical" : step.machine.name)
+                      : nlohmann::ordered_json({{"file", frontend::printable(step.measuredIn)},
+                                                {"measured", step.machine.measured.front()},
+                                                {"spread", step.machine.spread}})},
       {"outside", step.outside()},
       {"bubble_fraction", step.time.bubble},
       {"fits", fits ? nlohmann::ordered_json(*fits) : nlohmann::ordered_json()},
@@ -228,12 +227,20 @@ bool writeSpec(const Compilation &compilation, const std::string &file) {
   return false;
 }
 
-int plan(const PlanOptions &options) {
+/// What is printed of one spec; as text or as JSON.
+struct Printed {
+  std::string text;
+  nlohmann::ordered_json json;
+};
+
+/// Nothing: what is wrong has been printed, and `exitCode` says it.
+std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exitCode) {
   Compilation compilation(options);
   if (std::string why; !compilation.findMachine(why)) {
     std::cerr << "echelon: the measured machine " << frontend::quoted(compilation.hereFile) << ": " << why
               << (why.empty() || why.back() != '\n' ? "\n" : "");
-    return Usage;
+    exitCode = Usage;
+    return std::nullopt;
   }
   std::vector<std::string> mathematics, ofClauses;
   double forward = 0;
@@ -244,11 +251,11 @@ int plan(const PlanOptions &options) {
     forward = forwardProducts(*compilation.module);
     good = compilation.lower(Stage::Shaped);
   }
-  if (!good) {
-    compilation.printDiagnostics();
-    return SpecWrong;
-  }
   compilation.printDiagnostics();
+  if (!good) {
+    exitCode = SpecWrong;
+    return std::nullopt;
+  }
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
@@ -256,23 +263,51 @@ int plan(const PlanOptions &options) {
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = snapshotChoice(compilation, step, made);
-  if (!options.write.empty() && !writeSpec(compilation, options.write))
-    return Usage;
-  if (options.json) {
+  if (!options.write.empty() && !writeSpec(compilation, options.write)) {
+    exitCode = Usage;
+    return std::nullopt;
+  }
+  Printed printed;
+  if (asJson) {
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
-    std::cout << toJson(compilation, all, made, decay, recompute, step, snapshots)
-                     .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
-              << "\n";
+    printed.json = toJson(compilation, all, made, decay, recompute, step, snapshots);
   } else {
     if (compilation.options.chosen)
-      std::cout << frontend::printable(compilation.options.chosen->report(), frontend::Lines::Kept);
-    std::cout << step.text(made.memory.total - made.copyBytes) << made.text() << offloadText(compilation, made) << choiceText(compilation)
-              << recomputeText(recompute)
-              << (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") << decayText(decay)
-              << mathematicsText("mathematics: not that of one device", mathematics)
-              << mathematicsText("mathematics", ofClauses);
+      printed.text = frontend::printable(compilation.options.chosen->report(), frontend::Lines::Kept);
+    printed.text += step.text(made.memory.total - made.copyBytes) + made.text() + offloadText(compilation, made) +
+                    choiceText(compilation) + recomputeText(recompute) +
+                    (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") +
+                    decayText(decay) + mathematicsText("mathematics: not that of one device", mathematics) +
+                    mathematicsText("mathematics", ofClauses);
   }
+  return printed;
+}
+
+int plan(const PlanOptions &options) {
+  const bool compares = !options.other.empty();
+  int exitCode = Fine;
+  std::optional<Printed> printed = planned(options, options.json || compares, exitCode);
+  std::string text;
+  if (compares) {
+    PlanOptions second = options;
+    second.spec = options.other;
+    if (!options.otherTrain.empty())
+      second.train = options.otherTrain;
+    const std::optional<Printed> other = planned(second, true, exitCode); // both tell what is wrong with them
+    if (!printed || !other)
+      return exitCode;
+    printed->json = differenceJson({options.spec, printed->json}, {options.other, other->json});
+    text = differenceText(printed->json);
+  } else if (printed) {
+    text = printed->text;
+  } else {
+    return exitCode;
+  }
+  if (options.json)
+    std::cout << printed->json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  else
+    std::cout << text;
   return Fine;
 }
 } // namespace
@@ -284,6 +319,10 @@ void addPlan(CLI::App &app, int &exitCode) {
       "what a step takes, memory of a rank by category, every collective with bytes, count, time and reason, and which "
       "parameters decay");
   addSpecOptions(command, *options);
+  CLI::Option *other =
+      command->add_option("OTHER", options->other, "another spec: what its plan has more than that of SPEC, or less");
+  command->add_option("--other-train", options->otherTrain, "the train block of OTHER (that of --train unless told)")
+      ->needs(other);
   addTargetOption(command, *options);
   addRanksOption(command, *options);
   command->add_option("--machine", options->machineFile,
@@ -291,8 +330,11 @@ void addPlan(CLI::App &app, int &exitCode) {
                       "$ECHELON_MACHINE, or machine.ech in the build cache");
   command->add_flag("--json", options->json, "the same as JSON");
   command->add_option("--write", options->write, "a file for the spec with every choice of the layout in it")
-      ->type_name("OUT.ech");
-  command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes");
+      ->type_name("OUT.ech")
+      ->excludes(other);
+  command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes\n"
+                  "  echelon plan before.ech after.ech\n"
+                  "  echelon plan spec.ech spec.ech --train small --other-train large");
   command->callback([options, command, &exitCode] {
     options->ofCluster = command->count("--target") == 0;
     exitCode = plan(*options);
