@@ -118,6 +118,8 @@ double Machine::constant(const char *name) const {
   return constantNamed(deviceConstants(), name)->otherwise;
 }
 
+double Machine::inputSeconds(double bytes) const { return crowd * bytes * constant("input"); }
+
 double Machine::hostSeconds() const { return constant("host"); }
 
 double Machine::lateSeconds(const Group &group) const {

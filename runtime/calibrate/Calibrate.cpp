@@ -121,6 +121,8 @@ int calibrate(int argc, char **argv) {
       addRowKernels(figures, buffers, few);
       addAttention(figures, buffers, few);
       addConvolutions(figures, buffers, few);
+      addImageKernels(figures, buffers);
+      addInputs(figures, buffers);
     }
     if (wants("memory"))
       addMemory(figures, buffers, few);

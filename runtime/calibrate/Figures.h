@@ -55,6 +55,8 @@ void addProducts(Figures &figures, Buffers &buffers, bool few);
 void addRowKernels(Figures &figures, Buffers &buffers, bool few);
 void addAttention(Figures &figures, Buffers &buffers, bool few);
 void addConvolutions(Figures &figures, Buffers &buffers, bool few);
+void addImageKernels(Figures &figures, Buffers &buffers);
+void addInputs(Figures &figures, Buffers &buffers);
 void addMemory(Figures &figures, Buffers &buffers, bool few);
 void addCollectives(Figures &figures, Transport &t, bool few);
 

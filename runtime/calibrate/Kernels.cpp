@@ -93,7 +93,7 @@ void addAttention(Figures &figures, Buffers &buffers, bool few) {
   struct Shape {
     int64_t batch, head, seq, key;
   };
-  std::vector<Shape> shapes = {{16, 4, 64, 32}, {2, 6, 256, 64}};
+  std::vector<Shape> shapes = {{64, 4, 12, 16}, {16, 4, 64, 32}, {2, 6, 256, 64}};
   if (!few)
     shapes.push_back({1, 4, 1024, 64});
   for (const Shape &c : shapes) {
@@ -138,6 +138,40 @@ void addConvolutions(Figures &figures, Buffers &buffers, bool few) {
         },
         3);
   }
+}
+
+/// Maxima over windows of 2 x 2, their derivative, and statistics of channels, over images; as kernels by bytes.
+void addImageKernels(Figures &figures, Buffers &buffers) {
+  constexpr int64_t kChannels = 16, kSide = 28;
+  for (const int64_t images : {4, 128}) {
+    const int64_t planes = images * kChannels, in = planes * kSide * kSide, out = in / 4;
+    const PoolShape s{planes, 2, {{kSide, 2, 2, 0, 0}, {kSide, 2, 2, 0, 0}, {}, {}}};
+    float *x = buffers.floats(in), *y = buffers.floats(out), *dx = buffers.floats(in), *few = buffers.floats(kChannels);
+    auto index = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(out));
+    figures.add(
+        named("pool", {4 * (in + 2 * out)}), // read, and written with the places of the maxima
+        [=] {
+          maxpool<float>(y, index->data(), x, s);
+          maxpool_grad<float>(dx, y, index->data(), s);
+        },
+        2);
+    figures.add(named("channel_statistics", {4 * in}),
+                [=] { channel_statistics<float>(few, x, images, kChannels, kSide * kSide, 1e-5); });
+  }
+}
+
+/// A batch of bytes that lie all over a large array, made floats; by the bytes of these.
+void addInputs(Figures &figures, Buffers &buffers) {
+  constexpr int64_t kSamples = 40000, kBytes = 784, kBatch = 128;
+  auto all = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(kSamples * kBytes), uint8_t(3));
+  float *batch = buffers.floats(kBatch * kBytes);
+  figures.add(named("input", {4 * kBatch * kBytes}), [=, next = int64_t(0)]() mutable {
+    for (int64_t i = 0; i < kBatch; ++i) {
+      const uint8_t *from = all->data() + (next = (next + 15013) % kSamples) * kBytes;
+      for (int64_t j = 0; j < kBytes; ++j)
+        batch[i * kBytes + j] = float(from[j]) / 255;
+    }
+  });
 }
 
 /// By all bytes read and written: what they reach depends on the cache that holds them.
