@@ -1,4 +1,4 @@
-// How a figure is measured: calls on all ranks at once, the median of their times, the mean over the ranks.
+// How a figure is measured: calls on all ranks at once, the median of their times, that of the slowest rank.
 #pragma once
 #include "runtime/collectives/Collectives.h"
 #include "runtime/program/Clock.h"
