@@ -70,10 +70,12 @@ template <typename T> size_t placeOf(std::vector<T> &list, const T &wanted) {
 /// or the like.
 double exponentialsOf(StringRef function) {
   return llvm::StringSwitch<double>(function)
-      .Cases({"exp", "sigmoid", "silu"}, 1)
-      .Cases({"log", "tanh", "sin", "cos", "erf"}, 1.5)
-      .Cases({"gelu", "gelu_tanh"}, 2)
-      .Cases({"gelu_grad", "gelu_tanh_grad", "silu_grad", "pow"}, 3)
+      .Case("exp", 1)
+      .Cases({"sigmoid", "silu"}, 1.4)
+      .Cases({"gelu_tanh", "silu_grad"}, 2.2)
+      .Cases({"log", "tanh", "erf", "gelu", "gelu_tanh_grad"}, 3.3)
+      .Cases({"sin", "cos", "gelu_grad"}, 5)
+      .Case("pow", 15)
       .Default(0);
 }
 

@@ -162,11 +162,14 @@ std::string machineText(const Measurements &m, const Measured &measured) {
   text += "  response host " + secondsText(m.seconds("call", ranks, {}));
   if (const auto sizes = m.sizesOf("exponential", ranks); !sizes.empty())
     text += ", exponential " + secondsText(m.seconds("exponential", ranks, sizes[0]) / double(sizes[0][0]));
+  if (const auto sizes = m.sizesOf("input", ranks); !sizes.empty())
+    text += ", input " + secondsText(m.seconds("input", ranks, sizes[0]) / double(sizes[0][0]));
   text += "\n";
   for (const char *name : {"memory", "update"})
     for (int64_t n : m.ranksOf(name))
       text += curve(name + std::string(" over ") + std::to_string(n), byBytes(m, name, n));
-  for (const char *name : {"softmax", "logsumexp", "cross_entropy", "normalize", "normalize_grad", "reduce"})
+  for (const char *name :
+       {"softmax", "logsumexp", "cross_entropy", "normalize", "normalize_grad", "reduce", "pool", "channel_statistics"})
     text += curve(name, byBytes(m, name, ranks));
   for (const char *name : {"attention", "attention_grad"}) {
     Points points;

@@ -13,6 +13,7 @@ const std::vector<Constant> &deviceConstants() {
       {"host", Unit::Seconds, 4e-6, 0, kAny, "the host's time for one call"},
       {"launch", Unit::Seconds, 0, 0, kAny, "what a kernel takes at least"},
       {"exponential", Unit::Seconds, 0, 0, kAny, "of a loop: what an exponential takes"},
+      {"input", Unit::Seconds, 0, 0, kAny, "of a core: what a byte of the batch takes to be put in place"},
       {"k_half", Unit::Number, 0, 0, kAny, "inner length that the start and end of a product cost"},
       {"units", Unit::Number, 0, 0, kAny, "multiprocessors, each with a tile of a product"},
       {"alignment", Unit::Number, 1, 1, kAny, "what the sizes of a product are multiples of"},
@@ -82,6 +83,7 @@ const std::vector<Kernel> &kernels() {
       {"normalize_grad", 0, true}, {"reduce", 0, true},
       {"gather", 0, true},         {"scatter_add", 0, true},
       {"random", 0, true},         {"fill", 0, true},
+      {"pool", 0, true},           {"channel_statistics", 0, true},
       {"copy_strided", 0, true},   {"update", 0, true},
       {"accumulate", 0, true},
   };

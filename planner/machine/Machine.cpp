@@ -119,6 +119,8 @@ double Machine::constant(const char *name) const {
   return constantNamed(deviceConstants(), name)->otherwise;
 }
 
+double Machine::inputSeconds(double bytes) const { return crowd * bytes * constant("input"); }
+
 double Machine::hostSeconds() const { return constant("host"); }
 
 double Machine::lateSeconds(const Group &group) const {
@@ -151,12 +153,13 @@ const Curve *Machine::curveOf(const std::string &kernel) const {
 // A memory-bound kernel: bytes x passes / (bandwidth x efficiency). Where rates were measured at sizes (caches), the
 // rate is theirs.
 double Machine::memorySeconds(const std::string &kernel, double bytes) const {
+  constexpr double kBetween = 2; // what was read and written since the operands were, by what the kernel itself moves
   const double *times = found(device.passes, kernel);
   if (!times)
     times = found(device.passes, "memory");
   const double moved = bytes * (times ? *times : 1);
   if (const Curve *curve = curveOf(kernel))
-    return moved / curve->at(bytes);
+    return moved / curve->at(kBetween * bytes);
   return device.bandwidth ? moved / (device.bandwidth * efficiencyOf(kernel, "memory", Precision::Fp32)) : 0;
 }
 
@@ -251,6 +254,18 @@ double Machine::productSeconds(const std::string &kernel, const Work &work) cons
 // with passes of attention has no such kernel: two products forward and four backward (the fifth is the forward's
 // again, which a written-out attention keeps), of all scores, masked or not, and so many passes over the scores
 // (queries m by keys n) in the precision of the arithmetic.
+namespace {
+/// What a processor's kernel takes the time of where half of the scores count. With few keys a mask saves nothing: that
+/// of twelve keys was measured to take as long with it as without. `echelon calibrate` counts likewise.
+double computedFlops(const Work &work) {
+  constexpr double kFew = 12; // keys
+  const double products = work.kind == Work::Kind::AttentionGrad ? 5 : 2;
+  const double all = products * 2 * double(work.batch) * double(work.m) * double(work.n) * double(work.k);
+  const bool isCausal = work.flops < 0.75 * all;
+  return isCausal ? std::max(work.flops, all * std::min(1.0, (1 + kFew / double(work.n)) / 2)) : work.flops;
+}
+} // namespace
+
 double Machine::attentionSeconds(const Work &work) const {
   const bool isGrad = work.kind == Work::Kind::AttentionGrad;
   const char *kernel = isGrad ? "attention_grad" : "attention";
@@ -267,7 +282,7 @@ double Machine::attentionSeconds(const Work &work) const {
     return (isGrad ? 2 : 1) * products + *passes * memorySeconds("memory", bytes);
   }
   if (const Curve *curve = found(device.curves, kernel); curve && work.n > 0)
-    return work.flops / curve->at(double(work.n));
+    return computedFlops(work) / curve->at(double(work.n));
   double efficiency = efficiencyOf(kernel, "", work.precision);
   if (isGrad && !found(device.efficiency, kernel) && found(device.efficiency, "attention"))
     efficiency = 0.8 * efficiencyOf("attention", "", work.precision); // a backward kernel's part of the forward's rate

@@ -1,4 +1,4 @@
-// How a figure is measured: calls on all ranks at once, the median of their times, the mean over the ranks.
+// How a figure is measured: calls on all ranks at once, the median of their times, that of the slowest rank.
 #pragma once
 #include "runtime/collectives/Collectives.h"
 #include "runtime/program/Clock.h"
@@ -55,6 +55,8 @@ void addProducts(Figures &figures, Buffers &buffers, bool few);
 void addRowKernels(Figures &figures, Buffers &buffers, bool few);
 void addAttention(Figures &figures, Buffers &buffers, bool few);
 void addConvolutions(Figures &figures, Buffers &buffers, bool few);
+void addImageKernels(Figures &figures, Buffers &buffers);
+void addInputs(Figures &figures, Buffers &buffers);
 void addMemory(Figures &figures, Buffers &buffers, bool few);
 void addCollectives(Figures &figures, Transport &t, bool few);
 

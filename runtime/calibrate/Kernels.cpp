@@ -31,6 +31,11 @@ __attribute__((noinline)) void adamw(float *w, float *m, float *v, const float *
     w[i] = w[i] * 0.9999f - first / (math::sqrt(second) + 1e-8f) * 1e-6f;
   }
 }
+/// As a loader puts a sample in place, whatever the layout.
+__attribute__((noinline, noclone)) void place(float *to, const double *from, int64_t n, int64_t step, int64_t stepOf) {
+  for (int64_t i = 0; i < n; ++i)
+    to[i * step] = float(from[i * stepOf]);
+}
 __attribute__((noinline)) void exponentials(float *y, const float *x, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i)
@@ -93,7 +98,7 @@ void addAttention(Figures &figures, Buffers &buffers, bool few) {
   struct Shape {
     int64_t batch, head, seq, key;
   };
-  std::vector<Shape> shapes = {{16, 4, 64, 32}, {2, 6, 256, 64}};
+  std::vector<Shape> shapes = {{64, 4, 12, 16}, {16, 4, 64, 32}, {2, 6, 256, 64}};
   if (!few)
     shapes.push_back({1, 4, 1024, 64});
   for (const Shape &c : shapes) {
@@ -104,7 +109,8 @@ void addAttention(Figures &figures, Buffers &buffers, bool few) {
     const AttentionShape s{c.batch, 1, c.head, c.seq, c.seq, c.key, c.key, 1 / std::sqrt(double(c.key)), true};
     const HeadStrides h{c.seq * c.head * c.key, 0, c.key, c.head * c.key};
     const AttentionStrides strides{h, h, h, h};
-    const int64_t flops = 2 * c.batch * c.head * c.seq * c.seq * c.key;
+    // two products of the scores that count; a mask of twelve keys saves nothing
+    const int64_t flops = 2 * c.batch * c.head * c.seq * (c.seq + 12) * c.key;
     figures.add(named("attention", {c.seq, flops}), [=] { attention<float>(out, top, sum, q, k, v, s, strides); });
     attention<float>(out, top, sum, q, k, v, s, strides);
     figures.add(named("attention_grad", {c.seq, flops * 5 / 2}),
@@ -138,6 +144,42 @@ void addConvolutions(Figures &figures, Buffers &buffers, bool few) {
         },
         3);
   }
+}
+
+/// Maxima over windows of 2 x 2, their derivative, and statistics of channels, over images; as kernels by bytes.
+void addImageKernels(Figures &figures, Buffers &buffers) {
+  constexpr int64_t kChannels = 16, kSide = 28;
+  for (const int64_t images : {4, 128}) {
+    const int64_t planes = images * kChannels, in = planes * kSide * kSide, out = in / 4;
+    const PoolShape s{planes, 2, {{kSide, 2, 2, 0, 0}, {kSide, 2, 2, 0, 0}, {}, {}}};
+    float *x = buffers.floats(in), *y = buffers.floats(out), *dx = buffers.floats(in), *few = buffers.floats(kChannels);
+    auto index = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(out));
+    figures.add(
+        named("pool", {4 * (in + 2 * out)}), // read, and written with the places of the maxima
+        [=] {
+          maxpool<float>(y, index->data(), x, s);
+          maxpool_grad<float>(dx, y, index->data(), s);
+        },
+        2);
+    figures.add(named("channel_statistics", {4 * in}),
+                [=] { channel_statistics<float>(few, x, images, kChannels, kSide * kSide, 1e-5); });
+  }
+}
+
+/// A batch of bytes that lie all over a large array, made floats; by the bytes of these.
+void addInputs(Figures &figures, Buffers &buffers) {
+  constexpr int64_t kSamples = 40000, kBytes = 784, kBatch = 128;
+  auto all = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(kSamples * kBytes), uint8_t(3));
+  float *batch = buffers.floats(kBatch * kBytes);
+  auto sample = std::make_shared<std::vector<double>>(static_cast<size_t>(kBytes));
+  figures.add(named("input", {4 * kBatch * kBytes}), [=, next = int64_t(0)]() mutable {
+    for (int64_t i = 0; i < kBatch; ++i) {
+      const uint8_t *from = all->data() + (next = (next + 15013) % kSamples) * kBytes;
+      for (int64_t j = 0; j < kBytes; ++j)
+        (*sample)[size_t(j)] = double(from[j]) / 255;
+      place(batch + i * kBytes, sample->data(), kBytes, 1, 1);
+    }
+  });
 }
 
 /// By all bytes read and written: what they reach depends on the cache that holds them.

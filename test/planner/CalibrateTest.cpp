@@ -119,6 +119,31 @@ TEST(Calibrate, RanksShareTheMemoryAndTakeTurnsOnCores) {
   EXPECT_NEAR(four.seconds(kernel("copy", 1048576)), 2 * 1048576 / 30e9, 1e-8);
 }
 
+TEST(Calibrate, WithFewKeysAMaskOfAttentionSavesNothing) {
+  planner::Machine m;
+  m.device.curves["attention"].points = {{12, 1e9}, {1200, 1e9}};
+  planner::Work few;
+  few.kind = planner::Work::Kind::Attention;
+  few.m = few.n = 12;
+  few.k = 10;
+  few.flops = 4.0 * 12 * 12 * 10;
+  const double unmasked = m.seconds(few);
+  few.flops /= 2;
+  EXPECT_DOUBLE_EQ(m.seconds(few), unmasked);
+  planner::Work many = few;
+  many.m = many.n = 1200;
+  many.flops = 2.0 * 1200 * 1200 * 10;
+  EXPECT_NEAR(m.seconds(many), 0.505 * 4.0 * 1200 * 1200 * 10 / 1e9, 1e-9);
+}
+
+TEST(Calibrate, TheBatchIsPutInPlaceByteByByte) {
+  planner::Machine m;
+  EXPECT_EQ(m.inputSeconds(1e6), 0);
+  m.device.costs["input"] = 0.2e-9;
+  m.crowd = 2;
+  EXPECT_DOUBLE_EQ(m.inputSeconds(1e6), 0.4e-3);
+}
+
 TEST(Calibrate, ALoopIsBoundByItsExponentials) {
   const planner::Machine m = machine(machineText(measurements(), described()), 2);
   planner::Work loop = kernel("loop", 1024);

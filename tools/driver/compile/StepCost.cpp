@@ -75,6 +75,11 @@ StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &c
   // where cores compute, they also issue calls and move what is sent
   const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
   made.time = planner::timeOf(made.step, made.machine, issue);
+  if (const double input = issue.isAhead ? 0 : made.machine.inputSeconds(double(cost.inputBytes)); input > 0) {
+    made.step.terms.emplace_back("data");
+    made.time.terms.push_back(input);
+    made.time.seconds += input;
+  }
   made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
   made.samples = compilation.settings.samplesAStep();
   made.tokens = tokensOf(compilation.facts);
