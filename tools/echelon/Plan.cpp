@@ -38,12 +38,10 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
 }
 
 nlohmann::ordered_json toJson(const PlannedLayout &layout) {
-  nlohmann::ordered_json made = {{"layout", layout.layoutText()},
-                                 {"micro_batch", layout.batch / layout.microBatches},
-                                 {"micro_batches", layout.microBatches},
-                                 {"step_time_s", layout.seconds},
-                                 {"memory_bytes", layout.bytes},
-                                 {"terms", layout.terms}};
+  nlohmann::ordered_json made = {
+      {"layout", layout.layoutText()},        {"micro_batch", layout.batch / layout.microBatches},
+      {"micro_batches", layout.microBatches}, {"step_time_s", layout.seconds},
+      {"memory_bytes", layout.bytes},         {"terms", layout.terms}};
   if (!layout.recompute.empty())
     made["recompute"] = layout.recompute;
   return made;
@@ -53,14 +51,10 @@ nlohmann::ordered_json toJson(const LayoutChoice &choice) {
   nlohmann::ordered_json others = nlohmann::ordered_json::array();
   for (const PlannedLayout &other : choice.runnersUp)
     others.push_back(toJson(other));
-  return {{"chosen", toJson(choice.best)},
-          {"candidates", choice.counted},
-          {"no_room", choice.without},
-          {"cut", choice.cut},
-          {"refused", choice.refused},
-          {"compiled", choice.asked},
-          {"search_s", choice.seconds},
-          {"runners_up", others}};
+  return {{"chosen", toJson(choice.best)}, {"candidates", choice.counted},
+          {"no_room", choice.without},     {"cut", choice.cut},
+          {"refused", choice.refused},     {"compiled", choice.asked},
+          {"search_s", choice.seconds},    {"runners_up", others}};
 }
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
@@ -204,8 +198,8 @@ int plan(const PlanOptions &options) {
   } else {
     if (compilation.options.chosen)
       std::cout << frontend::printable(compilation.options.chosen->report(), frontend::Lines::Kept);
-    std::cout << step.text() << made.text() << offloadText(compilation, made) << recomputeText(recompute) << decayText(decay)
-              << mathematicsText("mathematics: not that of one device", mathematics)
+    std::cout << step.text() << made.text() << offloadText(compilation, made) << recomputeText(recompute)
+              << decayText(decay) << mathematicsText("mathematics: not that of one device", mathematics)
               << mathematicsText("mathematics", ofClauses);
   }
   return Fine;
