@@ -169,6 +169,7 @@ TEST(BestFirst, FindsWhatTryingEverythingFinds) {
 TEST(BestFirst, TheFirstOfEquallyFastOnes) {
   SearchProblem problem;
   problem.bounds = {1, 1, 1, 3};
+  problem.round = 3;
   problem.ask = [](const std::vector<size_t> &some) {
     return std::vector<Price>(some.size(), {Price::Kind::Fits, 2, 0});
   };

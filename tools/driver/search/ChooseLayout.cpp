@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <thread>
 
@@ -121,8 +122,11 @@ double boundOf(double all, double repeated, const LayoutFrame &frame, const Layo
   const double shared = passes * all / stages;
   if (frame.stages == 1)
     return shared;
-  if (frame.mesh[size_t(frame.stageAxis)].parts.valid())
-    return std::max(shared, candidate.chunks == 1 ? all : 0);
+  if (frame.mesh[size_t(frame.stageAxis)].parts.valid()) {
+    const double iterations = double(frame.iterations); // the slowest stage has a whole number of them
+    const double slowest = std::ceil(iterations / stages) / iterations;
+    return std::max({shared, passes * repeated * slowest, candidate.chunks == 1 ? all : 0});
+  }
   const double waits = (stages - 1) / double(candidate.chunks);
   constexpr double kForward = 0.2;
   const bool isForwardAlone = llvm::StringRef(candidate.schedule) == "zero_bubble";
@@ -226,6 +230,16 @@ std::vector<double> LayoutSearch::tighten(const std::vector<size_t> &some) {
     const LayoutCandidate &candidate = space->candidates[i];
     const LayoutFrame &frame = space->frames[candidate.frame];
     auto end = passes.upper_bound(keyOf(i));
+    // in the first stage as many micro batches are under way as there are stages; what each keeps is at least what
+    // recomputation spares
+    auto kept = passes.find(keyOf(i)), spared = passes.find(std::tuple(frame.core, true, candidate.perPass));
+    if (!candidate.recomputes && frame.stages > 1 && kept != passes.end() && spared != passes.end() && kept->second &&
+        spared->second && !frame.mesh[size_t(frame.stageAxis)].parts.valid() &&
+        leastBytes(theLeast, frame, candidate) + double(kept->second->activations - spared->second->activations) *
+                                                     double(std::min(candidate.passes, frame.stages)) /
+                                                     double(frame.stages) >
+            double(asking.settings.deviceBytes))
+      return true;
     for (auto it = passes.lower_bound(std::tuple(frame.core, candidate.recomputes, 0)); it != end; ++it)
       if (it->second &&
           leastBytes(theLeast, frame, candidate) + double(it->second->activations) / double(frame.stages) >
@@ -411,6 +425,7 @@ std::shared_ptr<const LayoutChoice> LayoutSearch::run() {
   choice->without = result.without + (counted - result.counted);
   choice->refused = int64_t(result.refused.size());
   choice->cut = result.cut;
+  choice->fit = int64_t(result.fit.size());
   choice->asked = result.asked;
   choice->best = priced(result.fit.front().first, result.fit.front().second);
   constexpr size_t kRunnersUp = 3;

@@ -165,12 +165,13 @@ std::string withChoice(const SourceManager &sources, const Train &train, const L
     layout += "    " + line + "\n";
   bool hasOn = false, hasRecompute = false;
   for (const Clause &clause : train.clauses) // lines that a search leaves as they are
-    if (auto *said = std::get_if<LayoutClause>(&clause.what))
+    if (auto *said = std::get_if<LayoutClause>(&clause.what)) {
       for (const LayoutStatement &statement : said->statements)
         if (auto *offload = std::get_if<OffloadClause>(&statement))
           layout += "    " + std::string(sources.text(offload->range)) + "\n";
         else if (auto *collective = std::get_if<CollectiveClause>(&statement))
           layout += "    " + std::string(sources.text(collective->range)) + "\n";
+    }
   for (const Clause &clause : train.clauses) {
     hasOn |= std::holds_alternative<OnClause>(clause.what);
     hasRecompute |= std::holds_alternative<RecomputeClause>(clause.what);

@@ -182,7 +182,7 @@ void LayoutSpace::addWhole() {
   for (size_t row = 0; row <= rows.size(); ++row)
     for (size_t list = 0; list <= lists.size(); ++list)
       for (bool isInContext : {false, true}) {
-        if (isInContext && !ring)
+        if (isInContext && (!ring || batch >= ranks)) // samples are shared out first
           continue;
         add(list ? std::optional(list - 1) : std::nullopt, row ? std::optional(row - 1) : std::nullopt, isInContext);
       }
@@ -308,6 +308,7 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
       int64_t all = 0;
       for (const auto &entry : axis.list)
         all += iterations.count(entry.axis) ? iterations.at(entry.axis) : 0;
+      frame.iterations = all;
       if (all < axis.size)
         return;
       if (all % axis.size && !axis.parts.valid()) {

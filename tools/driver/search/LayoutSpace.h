@@ -11,6 +11,7 @@ struct LayoutFrame {
   std::vector<frontend::MeshAxisSettings> mesh;
   int64_t samples = 1, tensor = 1, stages = 1, context = 1; ///< over how many ranks each is split
   double params = 1;           ///< part of the parameters that a rank has, where they are not stored in cuts
+  int64_t iterations = 0;      ///< that stages share out
   int stageAxis = -1;          ///< place of the mesh axis of stages
   std::string core;            ///< what splits other than samples and stages
   std::vector<int> sampleAxes; ///< of those that split samples
