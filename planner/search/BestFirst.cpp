@@ -1,5 +1,6 @@
 #include "planner/search/BestFirst.h"
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <queue>
 
@@ -15,66 +16,150 @@ struct Entry {
     return bound != other.bound ? bound > other.bound : candidate > other.candidate;
   }
 };
-} // namespace
 
-SearchResult searchBestFirst(const SearchProblem &problem) {
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+class Search {
+public:
+  explicit Search(const SearchProblem &problem);
+  SearchResult run();
+
+private:
+  size_t groupOf(size_t candidate) const { return problem.groups.empty() ? candidate : problem.groups[candidate]; }
+  bool isWithoutRoom(size_t candidate) const;
+  bool isSlower(size_t candidate) const;
+  size_t probeFor(size_t candidate) const;
+  void ask(const std::vector<size_t> &some);
+
+  const SearchProblem &problem;
   SearchResult result;
+  double best = std::numeric_limits<double>::infinity();
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+  std::vector<bool> isAsked;
+  std::vector<std::vector<size_t>> noRoom, fit; // by group
+  struct Chain {
+    size_t roomy = 0, full = 0; // so many of its first have room; from this one on they have none
+  };
+  std::vector<Chain> chains;
+  std::vector<std::pair<size_t, size_t>> placeInChain; // chain and place, by candidate
+};
+
+constexpr size_t kNone = std::numeric_limits<size_t>::max();
+
+Search::Search(const SearchProblem &problem)
+    : problem(problem), isAsked(problem.bounds.size()), placeInChain(problem.bounds.size(), {kNone, 0}) {
+  size_t groups = problem.bounds.size();
+  if (!problem.groups.empty())
+    groups = *std::max_element(problem.groups.begin(), problem.groups.end()) + 1;
+  noRoom.resize(groups);
+  fit.resize(groups);
+  for (size_t c = 0; c < problem.chains.size(); ++c) {
+    chains.push_back({0, problem.chains[c].size()});
+    for (size_t i = 0; i < problem.chains[c].size(); ++i)
+      placeInChain[problem.chains[c][i]] = {c, i};
+  }
   result.counted = static_cast<int64_t>(problem.bounds.size());
   for (size_t i = 0; i < problem.bounds.size(); ++i)
     queue.push({problem.bounds[i], i, !problem.tighten});
-  double best = std::numeric_limits<double>::infinity();
-  auto isWithoutRoom = [&](size_t candidate) {
-    return problem.needsNoLess && std::any_of(result.noRoom.begin(), result.noRoom.end(), [&](const auto &known) {
-             return problem.needsNoLess(known.first, candidate);
-           });
-  };
-  auto isSlower = [&](size_t candidate) {
-    return problem.isNoFaster && std::any_of(result.fit.begin(), result.fit.end(), [&](const auto &known) {
-             return problem.isNoFaster(known.first, candidate);
-           });
-  };
+}
+
+bool Search::isWithoutRoom(size_t candidate) const {
+  if (const auto [chain, place] = placeInChain[candidate]; chain != kNone && place >= chains[chain].full)
+    return true;
+  const auto &known = noRoom[groupOf(candidate)];
+  return problem.needsNoLess &&
+         std::any_of(known.begin(), known.end(), [&](size_t lean) { return problem.needsNoLess(lean, candidate); });
+}
+
+bool Search::isSlower(size_t candidate) const {
+  const auto &known = fit[groupOf(candidate)];
+  return problem.isNoFaster &&
+         std::any_of(known.begin(), known.end(), [&](size_t other) { return problem.isNoFaster(other, candidate); });
+}
+
+/// Which candidate tells most of whether this one has room; itself, where that is known or nothing else tells.
+size_t Search::probeFor(size_t candidate) const {
+  if (!problem.leanest.empty())
+    if (const size_t leanest = problem.leanest[groupOf(candidate)]; !isAsked[leanest])
+      return leanest;
+  const auto [chain, place] = placeInChain[candidate];
+  if (chain == kNone || place < chains[chain].roomy)
+    return candidate;
+  const size_t probe = problem.chains[chain][(chains[chain].roomy + place + 1) / 2];
+  return isAsked[probe] ? candidate : probe; // one that is refused tells nothing
+}
+
+void Search::ask(const std::vector<size_t> &some) {
+  const std::vector<Price> prices = problem.ask(some);
+  result.asked += static_cast<int64_t>(some.size());
+  for (size_t i = 0; i < some.size(); ++i) {
+    const Price &price = prices[i];
+    isAsked[some[i]] = true;
+    const auto [chain, place] = placeInChain[some[i]];
+    if (price.kind == Price::Kind::Refused) {
+      result.refused.push_back(some[i]);
+    } else if (price.kind == Price::Kind::NoRoom) {
+      result.noRoom.push_back({some[i], price});
+      noRoom[groupOf(some[i])].push_back(some[i]);
+      if (chain != kNone)
+        chains[chain].full = std::min(chains[chain].full, place);
+      ++result.without;
+    } else {
+      result.fit.push_back({some[i], price});
+      fit[groupOf(some[i])].push_back(some[i]);
+      if (chain != kNone)
+        chains[chain].roomy = std::max(chains[chain].roomy, place + 1);
+      best = std::min(best, price.seconds);
+    }
+  }
+}
+
+SearchResult Search::run() {
   while (!queue.empty()) {
     std::vector<size_t> loose, tight;
-    while (!queue.empty() && loose.size() + tight.size() < problem.round && queue.top().bound < best) {
+    std::vector<Entry> again;
+    while (!queue.empty() && loose.size() + tight.size() < problem.round && queue.top().bound < best &&
+           again.size() < problem.round) {
       const Entry entry = queue.top();
       queue.pop();
-      if (isWithoutRoom(entry.candidate))
+      if (isAsked[entry.candidate])
+        continue;
+      if (isWithoutRoom(entry.candidate)) {
         ++result.without;
-      else if (isSlower(entry.candidate))
+      } else if (isSlower(entry.candidate)) {
         ++result.cut;
-      else
-        (entry.isTight ? tight : loose).push_back(entry.candidate);
+      } else if (!entry.isTight) {
+        loose.push_back(entry.candidate);
+      } else {
+        const size_t probe = probeFor(entry.candidate);
+        if (probe != entry.candidate)
+          again.push_back(entry);
+        if (std::find(tight.begin(), tight.end(), probe) == tight.end())
+          tight.push_back(probe);
+      }
     }
+    for (const Entry &entry : again)
+      queue.push(entry);
     if (loose.empty() && tight.empty())
       break; // nothing, or nothing below the best
     if (!loose.empty()) {
       const std::vector<double> bounds = problem.tighten(loose);
       for (size_t i = 0; i < loose.size(); ++i)
-        queue.push({std::max(bounds[i], problem.bounds[loose[i]]), loose[i], true});
+        if (std::isinf(bounds[i]))
+          ++result.without;
+        else
+          queue.push({std::max(bounds[i], problem.bounds[loose[i]]), loose[i], true});
     }
-    if (tight.empty())
-      continue;
-    const std::vector<Price> prices = problem.ask(tight);
-    result.asked += static_cast<int64_t>(tight.size());
-    for (size_t i = 0; i < tight.size(); ++i) {
-      const Price &price = prices[i];
-      if (price.kind == Price::Kind::Refused) {
-        result.refused.push_back(tight[i]);
-      } else if (price.kind == Price::Kind::NoRoom) {
-        result.noRoom.push_back({tight[i], price});
-        ++result.without;
-      } else {
-        result.fit.push_back({tight[i], price});
-        best = std::min(best, price.seconds);
-      }
-    }
+    if (!tight.empty())
+      ask(tight);
   }
-  result.cut += static_cast<int64_t>(queue.size());
+  for (; !queue.empty(); queue.pop())
+    result.cut += isAsked[queue.top().candidate] ? 0 : 1;
   std::sort(result.fit.begin(), result.fit.end(), [](const auto &a, const auto &b) {
     return a.second.seconds != b.second.seconds ? a.second.seconds < b.second.seconds : a.first < b.first;
   });
-  return result;
+  return std::move(result);
 }
+} // namespace
+
+SearchResult searchBestFirst(const SearchProblem &problem) { return Search(problem).run(); }
 
 } // namespace echelon::planner

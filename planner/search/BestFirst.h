@@ -22,13 +22,19 @@ struct SearchProblem {
   std::vector<double> bounds; ///< of each candidate: seconds that it takes at least
   /// Asks some candidates, which may be done at once.
   std::function<std::vector<Price>(const std::vector<size_t> &)> ask;
-  /// A bound that is nearer, and costs more to have; null: there is none.
+  /// A bound that is nearer, and costs more to have; infinity: it has no room. Null: there is none.
   std::function<std::vector<double>(const std::vector<size_t> &)> tighten;
+  /// The group of each candidate: within one, rules compare them. Empty: each is one of its own.
+  std::vector<size_t> groups;
   /// Whether the second needs no less memory than the first, by a rule.
   std::function<bool(size_t, size_t)> needsNoLess;
   /// Whether the second is not faster than the first, by a rule.
   std::function<bool(size_t, size_t)> isNoFaster;
-  size_t round = 4; ///< candidates that are asked at once: the same whatever the number of threads
+  /// Candidates of one group, by the memory that they need; where they begin to have no room is found by halving. Each
+  /// is in one at most; a group's first is asked before all others.
+  std::vector<std::vector<size_t>> chains;
+  std::vector<size_t> leanest; ///< by group, the candidate that needs least; empty: it is not known
+  size_t round = 4;            ///< candidates that are asked at once: the same whatever the number of threads
 };
 
 struct SearchResult {

@@ -33,7 +33,8 @@ namespace {
 /// Largest independent sets by extension: each axis is taken or not, in order; what nothing can be added to is kept.
 class Apart {
 public:
-  Apart(size_t axes, const std::vector<AxisGroup> &groups, size_t most) : beside(axes, std::vector<bool>(axes)), most(most) {
+  Apart(size_t axes, const std::vector<AxisGroup> &groups, size_t most)
+      : beside(axes, std::vector<bool>(axes)), most(most) {
     for (const AxisGroup &group : groups)
       for (size_t a : group.axes)
         for (size_t b : group.axes)

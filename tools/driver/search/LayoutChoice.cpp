@@ -60,7 +60,8 @@ std::vector<std::string> storeLines(const std::vector<MeshAxisSettings> &mesh) {
   }
   std::vector<std::string> lines;
   for (const auto &[over, what] : whatOver)
-    lines.push_back("store " + llvm::join(what, ", ") + " over " + (over.find(',') == over.npos ? over : "(" + over + ")"));
+    lines.push_back("store " + llvm::join(what, ", ") + " over " +
+                    (over.find(',') == over.npos ? over : "(" + over + ")"));
   return lines;
 }
 
@@ -84,7 +85,9 @@ std::string inWords(int64_t number, const char *one, const char *many) {
 }
 } // namespace
 
-std::string PlannedLayout::layoutText() const { return meshText(mesh) + " { " + llvm::join(linesOf(mesh), "; ") + " }"; }
+std::string PlannedLayout::layoutText() const {
+  return meshText(mesh) + " { " + llvm::join(linesOf(mesh), "; ") + " }";
+}
 
 std::string PlannedLayout::batchText() const {
   return std::to_string(batch) +
@@ -141,7 +144,8 @@ std::string LayoutChoice::report() const {
     for (const auto &[difference, term] : differences)
       if (said.size() < kNamed && std::abs(difference) > 1e-3 * best.seconds)
         said.push_back(term + (difference < 0 ? " -" : " +") + inTime(std::abs(difference)));
-    os << "    " << (said.empty() ? "as fast but for less than a part in a thousand of each term" : llvm::join(said, ", "))
+    os << "    "
+       << (said.empty() ? "as fast but for less than a part in a thousand of each term" : llvm::join(said, ", "))
        << "\n";
   }
   return text;
@@ -150,8 +154,7 @@ std::string LayoutChoice::report() const {
 bool leavesLayoutOpen(const Train &train) {
   for (const Clause &clause : train.clauses)
     if (auto *layout = std::get_if<LayoutClause>(&clause.what))
-      return layout->isAuto ||
-             llvm::any_of(layout->mesh, [](const MeshAxis &axis) { return !axis.size.has_value(); });
+      return layout->isAuto || llvm::any_of(layout->mesh, [](const MeshAxis &axis) { return !axis.size.has_value(); });
   return false;
 }
 
@@ -160,12 +163,20 @@ std::string withChoice(const SourceManager &sources, const Train &train, const L
   std::string layout = "layout " + meshText(choice.best.mesh) + " {\n";
   for (const std::string &line : linesOf(choice.best.mesh))
     layout += "    " + line + "\n";
-  layout += "  }";
   bool hasOn = false, hasRecompute = false;
+  for (const Clause &clause : train.clauses) // lines that a search leaves as they are
+    if (auto *said = std::get_if<LayoutClause>(&clause.what)) {
+      for (const LayoutStatement &statement : said->statements)
+        if (auto *offload = std::get_if<OffloadClause>(&statement))
+          layout += "    " + std::string(sources.text(offload->range)) + "\n";
+        else if (auto *collective = std::get_if<CollectiveClause>(&statement))
+          layout += "    " + std::string(sources.text(collective->range)) + "\n";
+    }
   for (const Clause &clause : train.clauses) {
     hasOn |= std::holds_alternative<OnClause>(clause.what);
     hasRecompute |= std::holds_alternative<RecomputeClause>(clause.what);
   }
+  layout += "  }";
   const std::string recompute = choice.best.recompute.empty() ? "" : "recompute " + choice.best.recompute;
   for (size_t i = train.clauses.size(); i-- > 0;) { // from the end: the places before stay where they are
     const Clause &clause = train.clauses[i];

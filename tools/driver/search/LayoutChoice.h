@@ -24,9 +24,9 @@ struct PlannedLayout {
 struct LayoutChoice {
   PlannedLayout best;
   int64_t ranks = 1;
-  std::vector<PlannedLayout> runnersUp; ///< fastest first
-  int64_t counted = 0, without = 0, refused = 0, cut = 0, asked = 0;
-  double seconds = 0; ///< that the search took
+  std::vector<PlannedLayout> runnersUp;                                       ///< fastest first
+  int64_t counted = 0, without = 0, refused = 0, cut = 0, fit = 0, asked = 0; ///< candidates; `fit` of those asked
+  double seconds = 0;                                                         ///< that the search took
 
   void applyTo(frontend::RunSettings &settings, bool oneRank) const;
   std::string report() const; ///< for people

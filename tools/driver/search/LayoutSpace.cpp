@@ -11,7 +11,7 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
-constexpr size_t kMostLists = 6;
+constexpr size_t kMostLists = 4;
 constexpr int64_t kMostChunks = 8;
 const char *const kStored[] = {"optimizer", "gradients", "params"};
 
@@ -20,7 +20,8 @@ bool splits(const MeshAxisSettings &axis, const std::string &name) {
 }
 } // namespace
 
-LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks) : model(model), ranks(ranks) {
+LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks)
+    : model(model), ranks(ranks), batch(model.settings.batch) {
   place = model.settings.layoutRange;
   bool saysRecompute = false;
   for (const Clause &each : model.train->clauses) {
@@ -39,7 +40,7 @@ LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks) : model(model)
   for (size_t i = 0; i < frames.size(); ++i)
     addCandidates(i);
   if (candidates.empty() && why.empty())
-    why = "there is no way to share out a batch of " + std::to_string(model.settings.batch) + " and the model's axes over " +
+    why = "there is no way to share out a batch of " + std::to_string(batch) + " and the model's axes over " +
           std::to_string(ranks) + " ranks, all of which are to be used";
 }
 
@@ -81,6 +82,10 @@ void LayoutSpace::findAxes() {
     if (group.axes.size() > 1 || type.names().size() == group.axes.size())
       used.insert(group.axes.begin(), group.axes.end());
     groups.push_back(group);
+    std::vector<std::string> all;
+    for (llvm::StringRef name : type.names())
+      all.push_back(name.str());
+    params.push_back({all, double(type.count())});
   }
   // of parameters' axes alone
   std::vector<size_t> chosen(used.begin(), used.end());
@@ -96,13 +101,11 @@ void LayoutSpace::findAxes() {
       lists.push_back(list);
   };
   auto isBeside = [&](const std::string &axis, const std::vector<std::string> &list) {
-    const size_t own = places[axis];
     return llvm::any_of(groups, [&](const planner::AxisGroup &group) {
       auto has = [&](const std::string &name) {
         auto it = std::find(chosen.begin(), chosen.end(), places[name]);
         return it != chosen.end() && llvm::is_contained(group.axes, static_cast<size_t>(it - chosen.begin()));
       };
-      (void)own;
       return has(axis) && llvm::any_of(list, has);
     });
   };
@@ -179,7 +182,7 @@ void LayoutSpace::addWhole() {
   for (size_t row = 0; row <= rows.size(); ++row)
     for (size_t list = 0; list <= lists.size(); ++list)
       for (bool isInContext : {false, true}) {
-        if (isInContext && !ring)
+        if (isInContext && (!ring || batch >= ranks)) // samples are shared out first
           continue;
         add(list ? std::optional(list - 1) : std::nullopt, row ? std::optional(row - 1) : std::nullopt, isInContext);
       }
@@ -201,15 +204,14 @@ void LayoutSpace::addPartial() {
 
 /// What the mesh axes are for which no line splits anything.
 void LayoutSpace::addRoles(std::vector<Slot> slots, size_t from) {
-  const std::string &batch = model.facts.batchAxis;
+  const std::string &samples = model.facts.batchAxis;
   while (from < slots.size() && (slots[from].role != Role::Said || !slots[from].axis.list.empty()))
     ++from;
   if (from == slots.size())
     return addSizes(slots, true);
   auto isTaken = [&](Role role) {
     return llvm::any_of(slots, [&](const Slot &slot) {
-      return slot.role == role ||
-             (role == Role::Samples && splits(slot.axis, batch)) ||
+      return slot.role == role || (role == Role::Samples && splits(slot.axis, samples)) ||
              (role == Role::Stages &&
               llvm::any_of(slot.axis.list, [&](const auto &entry) { return iterations.count(entry.axis); }));
     });
@@ -253,12 +255,12 @@ void LayoutSpace::addSizes(const std::vector<Slot> &slots, bool keepsOnes) {
 
 /// What a mesh axis splits, in the role that it has. False: its size does not go with that.
 bool LayoutSpace::fill(LayoutFrame &frame, MeshAxisSettings &axis, const Slot &slot) const {
-  const std::string &batch = model.facts.batchAxis;
+  const std::string &samples = model.facts.batchAxis;
   switch (slot.role) {
   case Role::Said:
     return true;
   case Role::Samples:
-    axis.list.push_back(entry(batch));
+    axis.list.push_back(entry(samples));
     return true;
   case Role::Tensor:
     for (const std::string &name : lists[slot.list])
@@ -306,6 +308,7 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
       int64_t all = 0;
       for (const auto &entry : axis.list)
         all += iterations.count(entry.axis) ? iterations.at(entry.axis) : 0;
+      frame.iterations = all;
       if (all < axis.size)
         return;
       if (all % axis.size && !axis.parts.valid()) {
@@ -316,7 +319,11 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
       frame.tensor *= axis.size;
     }
   }
-  if (model.settings.batch % frame.samples != 0)
+  if (batch % frame.samples != 0)
+    return;
+  // messages within layers stay within a node, where the spec does not say otherwise
+  const int64_t perNode = model.settings.nodeRanks;
+  if (perNode && !keepsOnes && frame.tensor * frame.context > perNode)
     return;
   if (frame.mesh.empty()) { // one rank
     MeshAxisSettings axis;
@@ -326,7 +333,21 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
     frame.mesh.push_back(axis);
     frame.sampleAxes.push_back(0);
   }
+  double held = 0, all = 0;
+  for (const auto &[axes, bytes] : params) {
+    double parts = 1;
+    for (const MeshAxisSettings &axis : frame.mesh)
+      if (llvm::any_of(axis.list, [&](const auto &entry) { return llvm::is_contained(axes, entry.axis); }))
+        parts *= double(axis.size);
+    held += bytes / parts;
+    all += bytes;
+  }
+  frame.params = all > 0 ? held / all : 0;
   PlannedLayout text;
+  for (size_t i = 0; i < frame.mesh.size(); ++i)
+    if (int(i) != frame.stageAxis && !llvm::is_contained(frame.sampleAxes, int(i)))
+      text.mesh.push_back(frame.mesh[i]);
+  frame.core = text.layoutText();
   text.mesh = frame.mesh;
   if (seen.insert(text.layoutText()).second)
     frames.push_back(std::move(frame));
@@ -334,15 +355,19 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
 
 void LayoutSpace::addCandidates(size_t index) {
   const LayoutFrame &frame = frames[index];
-  const int64_t samples = model.settings.batch / frame.samples;
+  const int64_t samples = batch / frame.samples;
   std::vector<int64_t> perPass;
   if (saidPerPass) {
     if (samples % saidPerPass)
       return;
     perPass = {saidPerPass};
-  } else { // the fewest passes first
-    perPass = planner::divisorsOf(samples);
-    std::reverse(perPass.begin(), perPass.end());
+  } else {
+    for (int64_t each = 1; each < samples; each *= 2)
+      if (samples % each == 0)
+        perPass.push_back(each);
+    perPass.push_back(samples);
+    if (!model.settings.deviceBytes) // nothing is short, and the fewest passes are likely to be fast
+      std::reverse(perPass.begin(), perPass.end());
   }
   struct Order {
     const char *schedule;
@@ -370,15 +395,28 @@ void LayoutSpace::addCandidates(size_t index) {
       for (int stored = 0; stored <= mostStored; ++stored)
         for (bool recomputes : {false, true})
           if (!recomputes || isRecomputeOpen)
-            candidates.push_back(
-                {index, each, samples / each, stored, order.chunks, order.schedule, recomputes});
+            candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, recomputes});
+}
+
+PlannedLayout LayoutSpace::coreOf(const LayoutCandidate &candidate) const {
+  const LayoutFrame &frame = frames[candidate.frame];
+  PlannedLayout made;
+  for (size_t i = 0; i < frame.mesh.size(); ++i)
+    if (int(i) != frame.stageAxis && !llvm::is_contained(frame.sampleAxes, int(i))) {
+      made.mesh.push_back(frame.mesh[i]);
+      made.mesh.back().stored.clear();
+    }
+  made.batch = candidate.perPass;
+  if (isRecomputeOpen)
+    made.recompute = candidate.recomputes ? "full" : "none";
+  return made;
 }
 
 PlannedLayout LayoutSpace::layoutOf(const LayoutCandidate &candidate) const {
   const LayoutFrame &frame = frames[candidate.frame];
   PlannedLayout made;
   made.mesh = frame.mesh;
-  made.batch = model.settings.batch;
+  made.batch = batch;
   made.batchRanks = frame.samples;
   made.microBatches = candidate.passes;
   if (isRecomputeOpen)

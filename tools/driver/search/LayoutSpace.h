@@ -10,8 +10,11 @@ namespace echelon {
 struct LayoutFrame {
   std::vector<frontend::MeshAxisSettings> mesh;
   int64_t samples = 1, tensor = 1, stages = 1, context = 1; ///< over how many ranks each is split
-  int stageAxis = -1;                                       ///< place of the mesh axis of stages
-  std::vector<int> sampleAxes;                              ///< of those that split samples
+  double params = 1;           ///< part of the parameters that a rank has, where they are not stored in cuts
+  int64_t iterations = 0;      ///< that stages share out
+  int stageAxis = -1;          ///< place of the mesh axis of stages
+  std::string core;            ///< what splits other than samples and stages
+  std::vector<int> sampleAxes; ///< of those that split samples
 };
 
 struct LayoutCandidate {
@@ -30,6 +33,8 @@ public:
   LayoutSpace(const Compilation &model, int64_t ranks);
 
   PlannedLayout layoutOf(const LayoutCandidate &candidate) const;
+  /// What a rank without others for samples and stages does: one pass of as many samples.
+  PlannedLayout coreOf(const LayoutCandidate &candidate) const;
 
   std::vector<LayoutFrame> frames;
   std::vector<LayoutCandidate> candidates;
@@ -57,16 +62,17 @@ private:
 
   const Compilation &model;
   const frontend::LayoutClause *clause = nullptr;
-  int64_t ranks;
+  int64_t ranks, batch;
   frontend::SourceRange place; ///< of the clause
   int64_t saidPerPass = 0;     ///< `in micro batches of`; 0: open
   bool saysStore = false;
-  std::map<std::string, int64_t> sizes;                    ///< of axes that may be split
-  std::vector<std::vector<std::string>> lists;             ///< of axes for a tensor-parallel mesh axis
-  std::vector<std::vector<std::string>> rows;              ///< of repeats, one behind the other
-  std::map<std::string, int64_t> iterations;               ///< of repeats
-  std::optional<std::pair<std::string, std::string>> ring; ///< queries and keys of attention
-  std::set<std::string> seen;                              ///< frames, as text
+  std::map<std::string, int64_t> sizes;                            ///< of axes that may be split
+  std::vector<std::vector<std::string>> lists;                     ///< of axes for a tensor-parallel mesh axis
+  std::vector<std::vector<std::string>> rows;                      ///< of repeats, one behind the other
+  std::map<std::string, int64_t> iterations;                       ///< of repeats
+  std::optional<std::pair<std::string, std::string>> ring;         ///< queries and keys of attention
+  std::vector<std::pair<std::vector<std::string>, double>> params; ///< axes and bytes of each
+  std::set<std::string> seen;                                      ///< frames, as text
 };
 
 } // namespace echelon
