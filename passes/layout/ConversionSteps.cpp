@@ -40,15 +40,18 @@ static bool axisHolds(Tensor from, Tensor to, StringRef axis, ArrayRef<int> grou
     if (!llvm::is_contained(involved, m))
       involved.push_back(m);
   SmallVector<int> together = llvm::filter_to_vector(involved, [&](int m) { return llvm::is_contained(group, m); });
+  SmallVector<int> apart = llvm::filter_to_vector(involved, [&](int m) { return !llvm::is_contained(group, m); });
   SmallVector<int64_t> at(mesh.size(), 0);
-  return everywhere(mesh, involved, at, [&] {
-    std::vector<Interval> all;
-    SmallVector<int64_t> other(at);
-    everywhere(mesh, together, other, [&] {
-      llvm::append_range(all, held(from, axis, mesh, other));
+  return everywhere(mesh, apart, at, [&] {
+    std::vector<Interval> all; // of a group: the same for each of its ranks
+    SmallVector<int64_t> each(at);
+    everywhere(mesh, together, each, [&] {
+      llvm::append_range(all, held(from, axis, mesh, each));
       return true;
     });
-    return llvm::all_of(held(to, axis, mesh, at), [&](Interval run) { return holdsRun(all, run); });
+    return everywhere(mesh, together, each, [&] {
+      return llvm::all_of(held(to, axis, mesh, each), [&](Interval run) { return holdsRun(all, run); });
+    });
   });
 }
 

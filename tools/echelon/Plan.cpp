@@ -95,7 +95,8 @@ nlohmann::ordered_json toJson(const LayoutChoice &choice) {
     others.push_back(toJson(other));
   return {{"chosen", toJson(choice.best)}, {"candidates", choice.counted},
           {"no_room", choice.without},     {"cut", choice.cut},
-          {"refused", choice.refused},     {"compiled", choice.asked},
+          {"refused", choice.refused},
+          {"fit", choice.fit},     {"compiled", choice.asked},
           {"search_s", choice.seconds},    {"runners_up", others}};
 }
 

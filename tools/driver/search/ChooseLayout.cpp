@@ -188,7 +188,7 @@ private:
   std::vector<double> tighten(const std::vector<size_t> &some);
   void setMemory(planner::SearchProblem &problem);
   template <typename Work> void onAll(size_t count, const Work &work);
-  void refuseForMemory(const planner::SearchResult &result);
+  void refuseForMemory(planner::SearchResult result);
   PlannedLayout priced(size_t candidate, const planner::Price &price) const;
 
   Compilation &asking;
@@ -305,8 +305,21 @@ std::string inGigabytes(int64_t bytes) {
   return text;
 }
 
-void LayoutSearch::refuseForMemory(const planner::SearchResult &result) {
+void LayoutSearch::refuseForMemory(planner::SearchResult result) {
   const RunSettings &settings = asking.settings;
+  if (result.noRoom.empty() && result.without > 0) { // none was compiled: that one which seems to take least
+    auto weight = [&](size_t i) {
+      const LayoutCandidate &candidate = space->candidates[i];
+      return std::tuple(leastBytes(theLeast, space->frames[candidate.frame], candidate), candidate.perPass,
+                        !candidate.recomputes);
+    };
+    size_t lean = 0;
+    for (size_t i = 1; i < space->candidates.size(); ++i)
+      if (weight(i) < weight(lean))
+        lean = i;
+    if (const planner::Price price = ask({lean}).front(); price.kind == planner::Price::Kind::NoRoom)
+      result.noRoom.push_back({lean, price});
+  }
   if (result.noRoom.empty()) {
     std::string why = "no layout of all ranks can be compiled";
     if (!result.refused.empty()) {
