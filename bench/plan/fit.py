@@ -320,6 +320,13 @@ link nvlink4_nccl = nvlink4 {
   protocol simple start 36.69 us, rank 6.229 us, rate 0.811
   protocol nvls start 36.69 us, rate 0.68, in_switch 1
 }
+# NVLink 5: fitted on 21 all-reduces of 8 B200, 32 KiB to 16 GiB (4.1% mean).
+link nvlink5_nccl = nvlink5 {
+  response floor 20 us, floor_rank 4.13 us, rate 0.7
+  protocol ll128 start 20.36 us, rate 0.108, limit 787 KiB
+  protocol simple start 93.96 us, rate 0.757
+  protocol nvls start 112.7 us, rate 0.546, in_switch 1
+}
 
 # What a framework starts does not run beside its compute (fitted by a prototype: the share was 0.01). From their
 # sources: what they sum in two bytes where the program sums in four, and that nanotron's ZeRO-1 all-reduces gradients.""")
