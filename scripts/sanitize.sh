@@ -12,10 +12,10 @@ address)
   sanitize=address,undefined
   compiler=build-address/bin/echelon
   targets=("${runtime[@]/%/_test}")
-  targets=("${targets[@]/#/runtime_}" frontend-test elaborate-test echelon echelon-opt echelon-translate)
+  targets=("${targets[@]/#/runtime_}" planner-test frontend-test elaborate-test echelon echelon-opt echelon-translate)
   fuzz=(safetensors manifest npy idx cifar csv tokens parse check) # their corpora
   targets+=("${fuzz[@]/#/fuzz_}")
-  tests="^(runtime|frontend|elaborate)-|^lit-(ir|passes|codegen|frontend)|^fuzz-($(IFS='|' && echo "${fuzz[*]}"))$"
+  tests="^(runtime|planner|frontend|elaborate)-|^lit-(ir|passes|codegen|frontend)|^fuzz-($(IFS='|' && echo "${fuzz[*]}"))$"
   ;;
 thread)
   sanitize=thread

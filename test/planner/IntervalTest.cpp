@@ -95,10 +95,9 @@ double simulatedGoodput(const Interruptions &run, double interval, int failures)
   for (int i = 0; i < failures; ++i) {
     const double end = time(random);
     all += end;
-    double now = run.restart, trained = 0, complete = 0;
+    double now = run.restart, complete = 0;
     while (now < end) {
       now += interval; // trains
-      trained += interval;
       now = std::max(now, complete) + run.wait; // for the snapshot before, and for the copy
       complete = now + run.write;
       if (complete <= end)

@@ -334,13 +334,13 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
     frame.sampleAxes.push_back(0);
   }
   double held = 0, all = 0;
-  for (const auto &[axes, bytes] : params) {
+  for (const auto &param : params) {
     double parts = 1;
     for (const MeshAxisSettings &axis : frame.mesh)
-      if (llvm::any_of(axis.list, [&](const auto &entry) { return llvm::is_contained(axes, entry.axis); }))
+      if (llvm::any_of(axis.list, [&](const auto &entry) { return llvm::is_contained(param.first, entry.axis); }))
         parts *= double(axis.size);
-    held += bytes / parts;
-    all += bytes;
+    held += param.second / parts;
+    all += param.second;
   }
   frame.params = all > 0 ? held / all : 0;
   PlannedLayout text;
