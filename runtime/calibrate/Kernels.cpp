@@ -31,8 +31,14 @@ __attribute__((noinline)) void adamw(float *w, float *m, float *v, const float *
     w[i] = w[i] * 0.9999f - first / (math::sqrt(second) + 1e-8f) * 1e-6f;
   }
 }
-/// As a loader puts a sample in place, whatever the layout.
-__attribute__((noinline, noclone)) void place(float *to, const double *from, int64_t n, int64_t step, int64_t stepOf) {
+/// As a loader puts a sample in place, whatever the layout: not a copy of the function for the steps that are asked
+/// here.
+#ifdef __clang__ // has no such copies, and does not know the attribute
+__attribute__((noinline))
+#else
+__attribute__((noinline, noclone))
+#endif
+void place(float *to, const double *from, int64_t n, int64_t step, int64_t stepOf) {
   for (int64_t i = 0; i < n; ++i)
     to[i * step] = float(from[i * stepOf]);
 }

@@ -1,6 +1,7 @@
 # tcp.py PROGRAM FOLDER: a program of four ranks over TCP, as torchrun, srun and mpirun start its processes. Prints the
 # codes of each run, and what was said on standard error.
 import os
+import random
 import re
 import signal
 import socket
@@ -18,9 +19,16 @@ NAMES = {
 
 
 def free_port():
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        return other.getsockname()[1]
+    """A port that is free, as is the one after it; below those that connections of other programs are given."""
+    while True:
+        port = random.randrange(20000, 30000)
+        with socket.socket() as first, socket.socket() as second:
+            try:
+                first.bind(("127.0.0.1", port))
+                second.bind(("127.0.0.1", port + 1))
+                return port
+            except OSError:
+                continue
 
 
 def start(launcher, arguments=(), size=RANKS, ranks=range(RANKS), port=None, more={}):
@@ -54,9 +62,9 @@ for launcher in NAMES:
 
 # torchrun's agent holds MASTER_PORT itself. An srun that has started it is further out.
 with socket.socket() as agent:
-    agent.bind(("127.0.0.1", 0))
+    port = free_port()
+    agent.bind(("127.0.0.1", port))
     agent.listen()
-    port = agent.getsockname()[1]
     srun = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_LOCALID": "0"}
     finish("agent", start("torchrun", ["--steps", "2"], port=port,
                           more={"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_USE_AGENT_STORE": "True", **srun}))
