@@ -84,7 +84,7 @@ struct Machine {
   bool isOfGpus() const;
   double seconds(const Work &work) const;       ///< on the device, without the host's call
   double seconds(const Message &message) const; ///< nothing else under way
-  double inputSeconds(double bytes) const; ///< until so much of a batch is in place
+  double inputSeconds(double bytes) const;      ///< until so much of a batch is in place
   double hostSeconds() const;                   ///< that the host takes to issue one call
   double lateSeconds(const Group &group) const; ///< that a message waits until the last rank of its group is there
   /// What the host waits with a message of values, where stages of a pipeline send to each other between nodes.

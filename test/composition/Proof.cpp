@@ -111,8 +111,7 @@ Verdict judge(const Distances &many, const Distances &known, double least) {
 
 /// To 1e-10; where a comparison, a packing or a rounding may have turned at a tie, or a model multiplies what rounding
 /// has done, as well as one rank knows its results when its numbers move by 1e-13. `run`: that, by seed.
-template <class Run>
-Verdict judge(const Trace &one, const Trace &many, const std::string &what, const Run &run) {
+template <class Run> Verdict judge(const Trace &one, const Trace &many, const std::string &what, const Run &run) {
   Distances each;
   Worst worst = compareTraces(one, many, 1, &each);
   if (worst.error <= kTraceTolerance)

@@ -13,9 +13,9 @@ struct Verdict {
   enum Kind {
     Equal,
     Refused,   ///< the layout, by a diagnostic
-    Unsettled, ///< results lie at a tie of a comparison, a packing or a rounding, are beyond what fp16 has, or grow: the
-               ///< last digit turns them
-    Different  ///< or anything else that should not be
+    Unsettled, ///< results lie at a tie of a comparison, a packing or a rounding, are beyond what fp16 has, or grow:
+               ///< the last digit turns them
+    Different ///< or anything else that should not be
   } kind = Equal;
   std::string why;
   double error = 0;

@@ -97,7 +97,7 @@ double simulatedGoodput(const Interruptions &run, double interval, int failures)
     all += end;
     double now = run.restart, complete = 0;
     while (now < end) {
-      now += interval; // trains
+      now += interval;                          // trains
       now = std::max(now, complete) + run.wait; // for the snapshot before, and for the copy
       complete = now + run.write;
       if (complete <= end)

@@ -95,9 +95,9 @@ nlohmann::ordered_json toJson(const LayoutChoice &choice) {
     others.push_back(toJson(other));
   return {{"chosen", toJson(choice.best)}, {"candidates", choice.counted},
           {"no_room", choice.without},     {"cut", choice.cut},
-          {"refused", choice.refused},
-          {"fit", choice.fit},     {"compiled", choice.asked},
-          {"search_s", choice.seconds},    {"runners_up", others}};
+          {"refused", choice.refused},     {"fit", choice.fit},
+          {"compiled", choice.asked},      {"search_s", choice.seconds},
+          {"runners_up", others}};
 }
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,

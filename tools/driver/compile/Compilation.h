@@ -33,7 +33,7 @@ struct CompileOptions {
   bool ofCluster = false; // `plan` without --target: for a GPU where the spec's cluster is of GPUs
   PipelineOptions pipeline;
   std::string machineFile; // `--machine FILE`: this machine as it was measured; empty: where calibrate keeps it
-  int64_t nodeRanks = 0; // ranks of a machine; 0: as the spec's cluster says
+  int64_t nodeRanks = 0;   // ranks of a machine; 0: as the spec's cluster says
 
   // reduced runs of `verify`
   bool doublePrecision = false;
@@ -54,11 +54,11 @@ struct CompileOptions {
     std::vector<std::string> exact; // parameters whose gradients that layout does not compress
   };
   std::optional<Workers> workers;
-  int64_t fixedLossScale = 0; // in place of a dynamic one; 0: as the spec says
-  bool drawsArrivals = false; // under a sync policy, where they are real: `verify` compares what all know beforehand
-  bool leavesLayoutOpen = false;              // `layout auto` stays as it is: a search tries one after the other
+  int64_t fixedLossScale = 0;    // in place of a dynamic one; 0: as the spec says
+  bool drawsArrivals = false;    // under a sync policy, where they are real: `verify` compares what all know beforehand
+  bool leavesLayoutOpen = false; // `layout auto` stays as it is: a search tries one after the other
   std::shared_ptr<const LayoutChoice> chosen; // what a search took; null: there was none yet
-  int64_t policyWorkers = 0;  // of a sync policy, on one rank; 0: as the layout has them
+  int64_t policyWorkers = 0;                  // of a sync policy, on one rank; 0: as the layout has them
 };
 
 struct RecomputeChoice;
