@@ -23,11 +23,14 @@ inline void copyPhase(mlir::Operation *from, mlir::Operation *to) {
 
 /// What a builder with this listener builds is of the phase of an operation.
 struct InPhaseOf : mlir::OpBuilder::Listener {
-  explicit InPhaseOf(mlir::Operation *op) : of(op) {}
-  void notifyOperationInserted(mlir::Operation *made, mlir::OpBuilder::InsertPoint) override { copyPhase(of, made); }
+  explicit InPhaseOf(mlir::Operation *op) : phase(op->getAttr(ech::kPhase)) {}
+  void notifyOperationInserted(mlir::Operation *made, mlir::OpBuilder::InsertPoint) override {
+    if (phase)
+      made->setAttr(ech::kPhase, phase);
+  }
 
 private:
-  mlir::Operation *of;
+  mlir::Attribute phase; // the operation itself may be gone before the builder
 };
 
 } // namespace echelon

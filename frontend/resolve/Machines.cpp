@@ -41,7 +41,7 @@ public:
                           "accumulate has passes alone, of the speed that memory reaches");
       else if (isKernel(setting.name, false) && (!setting.precision || isPrecision(*setting.precision)))
         once(seen, setting, "the efficiency of ");
-      wantPart(setting.value, "an efficiency");
+      wantPart(setting.value, 0.001, "an efficiency");
     }
     seen.clear();
     for (const Setting &setting : d.passes) {
@@ -196,7 +196,7 @@ private:
     const std::string what = std::string(constant.name) + ", " + constant.what + ",";
     switch (constant.unit) {
     case planner::Unit::Part:
-      return wantPart(q, what);
+      return wantPart(q, constant.least, what);
     case planner::Unit::Seconds:
       return wantAtLeast(q, UnitKind::Seconds, constant, what);
     case planner::Unit::Bytes:
@@ -217,12 +217,13 @@ private:
                                  : "between " + plain(constant.least) + " and " + plain(constant.most)));
   }
 
-  void wantPart(const Quantity &q, const std::string &what) {
+  void wantPart(const Quantity &q, double least, const std::string &what) {
     if (q.kind != UnitKind::None && q.kind != UnitKind::Fraction)
       diagnostics.error(Code::E0403, q.range,
                         what + " is " + describe(UnitKind::Fraction) + ", not " + describe(q.kind));
-    else if (!(q.value >= 0) || !(q.value <= 1))
-      diagnostics.error(Code::E0404, q.range, what + " is between 0 and 1, as in 0.8 or 80%");
+    else if (!(q.value >= least) || !(q.value <= 1))
+      diagnostics.error(Code::E0404, q.range,
+                        what + (least > 0 ? " is between 0.001 and 1" : " is between 0 and 1") + ", as in 0.8 or 80%");
   }
 
   /// Of a device a rate by size; of a link the time that a message takes, by its bytes and ranks.

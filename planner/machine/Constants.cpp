@@ -29,7 +29,7 @@ const std::vector<Constant> &deviceConstants() {
 
 const std::vector<Constant> &linkConstants() {
   static const std::vector<Constant> list = {
-      {"rate", Unit::Part, 1, 0, 1, "part of the rate that messages reach"},
+      {"rate", Unit::Part, 1, 0.001, 1, "part of the rate that messages reach"},
       {"hop", Unit::Seconds, 0, 0, kAny, "the time of a round, where it is not the latency"},
       {"floor", Unit::Seconds, 0, 0, kAny, "what any collective takes at least"},
       {"floor_rank", Unit::Seconds, 0, 0, kAny, "the same, more for each rank after the first"},
@@ -48,9 +48,9 @@ const std::vector<Constant> &protocolConstants() {
   static const std::vector<Constant> list = {
       {"start", Unit::Seconds, 0, 0, kAny, "what it takes to begin"},
       {"rank", Unit::Seconds, 0, 0, kAny, "the same, more for each rank after the first"},
-      {"rate", Unit::Part, 1, 0, 1, "part of the link's rate"},
+      {"rate", Unit::Part, 1, 0.001, 1, "part of the link's rate"},
       {"few", Unit::Number, 0, 0, kAny, "x in n / (n + x): what n ranks lose of the rate"},
-      {"network", Unit::Part, 1, 0, 1, "part of the network's rate that it reaches"},
+      {"network", Unit::Part, 1, 0.001, 1, "part of the network's rate that it reaches"},
       {"limit", Unit::Bytes, 0, 0, kAny, "most bytes a rank"},
       {"in_switch", Unit::Number, 0, 0, 1, "1: sums are made in the switch"},
   };

@@ -157,12 +157,14 @@ StepTime Simulation::run() {
       }
       meeting.push_back(action);
     }
-    if (!meeting.front())
+    const auto some = std::find_if(meeting.begin(), meeting.end(), [](const Action *action) { return action; });
+    if (some == meeting.end())
       continue;
+    const Action *first = *some;
     const bool isOne = std::all_of(meeting.begin(), meeting.end(), [&](const Action *action) {
-      return action && action->kind == meeting.front()->kind && action->what == meeting.front()->what;
+      return action && action->kind == first->kind && action->what == first->what;
     });
-    if (isOne && meeting.front()->kind == Action::Kind::Turns)
+    if (isOne && first->kind == Action::Kind::Turns)
       runTurns(meeting);
     else if (isOne)
       join(meeting);

@@ -127,7 +127,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"machine", step.measuredIn.empty()
                       ? nlohmann::ordered_json(step.machine.isTypical ? "typical" : step.machine.name)
                       : nlohmann::ordered_json({{"file", frontend::printable(step.measuredIn)},
-                                                {"measured", step.machine.measured.front()},
+                                                {"measured", step.machine.measured},
                                                 {"spread", step.machine.spread}})},
       {"outside", step.outside()},
       {"bubble_fraction", step.time.bubble},

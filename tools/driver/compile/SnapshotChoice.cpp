@@ -15,6 +15,7 @@
 namespace echelon {
 
 namespace {
+constexpr int64_t kMostSteps = 1000000000000000; // what is counted exactly as a double, with room to spare
 constexpr double kUsual = 600; // seconds between snapshots where nothing is known: that much work may be lost
 constexpr double kStart = 300; // seconds until a failure is seen and all ranks have started again, without reading
 constexpr double kFromDevice = 20e9; // bytes/s from a GPU to its host's memory, which a PCIe 4 x16 slot reaches
@@ -88,7 +89,9 @@ SnapshotChoice snapshotChoice(const Compilation &compilation, const StepCost &st
     const auto &sync = compilation.settings.sync;
     const int64_t meets = sync && sync->isLocal() ? sync->every : 1; // snapshots are of workers that have met
     if (isKnown)
-      made.everySteps = planner::stepsBetweenSnapshots(made.run, made.stepSeconds * double(meets)) * meets;
+      made.everySteps =
+          std::min(planner::stepsBetweenSnapshots(made.run, made.stepSeconds * double(meets)), kMostSteps / meets) *
+          meets;
     else if (meets > 1)
       made.everySteps = timesOf(kUsual, std::max(made.stepSeconds, 1e-6) * double(meets)) * meets;
   }

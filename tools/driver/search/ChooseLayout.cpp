@@ -27,6 +27,8 @@ namespace {
 class Trial {
 public:
   explicit Trial(const CompileOptions &options) : compilation(options) {
+    std::string why; // told where the plan itself asks for it
+    compilation.findMachine(why);
     isGood = compilation.parse() && compilation.resolve();
     resolved = compilation.settings;
     resolved.checkpoint.directory.clear(); // snapshots are written beside the step
@@ -39,6 +41,12 @@ public:
       compilation.settings.until.reset();
     }
     compilation.settings.mesh = layout.mesh;
+    auto isIn = [&](const std::string &name) {
+      return llvm::any_of(layout.mesh, [&](const frontend::MeshAxisSettings &axis) { return axis.name == name; });
+    };
+    llvm::erase_if(compilation.settings.collectives, [&](const frontend::CollectiveSettings &pinned) {
+      return !llvm::all_of(pinned.over, isIn); // a part of the mesh alone is asked for, too
+    });
     compilation.settings.microBatches = layout.microBatches;
     compilation.settings.batch = layout.batch;
     if (layout.recompute == "full")
@@ -188,7 +196,8 @@ private:
   std::vector<double> tighten(const std::vector<size_t> &some);
   void setMemory(planner::SearchProblem &problem);
   template <typename Work> void onAll(size_t count, const Work &work);
-  void refuseForMemory(planner::SearchResult result);
+  size_t leanest() const;
+  void refuseForMemory(const planner::SearchResult &result);
   PlannedLayout priced(size_t candidate, const planner::Price &price) const;
 
   Compilation &asking;
@@ -305,21 +314,22 @@ std::string inGigabytes(int64_t bytes) {
   return text;
 }
 
-void LayoutSearch::refuseForMemory(planner::SearchResult result) {
+/// That which seems to take least, where none was compiled.
+size_t LayoutSearch::leanest() const {
+  auto weight = [&](size_t i) {
+    const LayoutCandidate &candidate = space->candidates[i];
+    return std::tuple(leastBytes(theLeast, space->frames[candidate.frame], candidate), candidate.perPass,
+                      !candidate.recomputes);
+  };
+  size_t lean = 0;
+  for (size_t i = 1; i < space->candidates.size(); ++i)
+    if (weight(i) < weight(lean))
+      lean = i;
+  return lean;
+}
+
+void LayoutSearch::refuseForMemory(const planner::SearchResult &result) {
   const RunSettings &settings = asking.settings;
-  if (result.noRoom.empty() && result.without > 0) { // none was compiled: that one which seems to take least
-    auto weight = [&](size_t i) {
-      const LayoutCandidate &candidate = space->candidates[i];
-      return std::tuple(leastBytes(theLeast, space->frames[candidate.frame], candidate), candidate.perPass,
-                        !candidate.recomputes);
-    };
-    size_t lean = 0;
-    for (size_t i = 1; i < space->candidates.size(); ++i)
-      if (weight(i) < weight(lean))
-        lean = i;
-    if (const planner::Price price = ask({lean}).front(); price.kind == planner::Price::Kind::NoRoom)
-      result.noRoom.push_back({lean, price});
-  }
   if (result.noRoom.empty()) {
     std::string why = "no layout of all ranks can be compiled";
     if (!result.refused.empty()) {
@@ -379,6 +389,7 @@ std::shared_ptr<const LayoutChoice> LayoutSearch::run() {
   options.settings = asking.options.settings;
   options.nodeRanks = asking.options.nodeRanks;
   options.pipeline = asking.options.pipeline;
+  options.machineFile = asking.options.machineFile;
   options.machine = asking.options.machine;
   options.ofCluster = options.machine == Machine::Cpu;
   options.leavesLayoutOpen = options.anyMemory = true;
@@ -429,7 +440,13 @@ std::shared_ptr<const LayoutChoice> LayoutSearch::run() {
   const size_t threads = std::min<size_t>({cores, 8, space->candidates.size()});
   while (trials.size() < threads)
     trials.push_back(std::make_unique<Trial>(options));
-  const planner::SearchResult result = planner::searchBestFirst(problem);
+  planner::SearchResult result = planner::searchBestFirst(problem);
+  if (result.fit.empty() && result.noRoom.empty() && result.without > 0) {
+    const size_t lean = leanest();
+    const planner::Price price = ask({lean}).front();
+    if (price.kind != planner::Price::Kind::Refused)
+      (price.kind == planner::Price::Kind::Fits ? result.fit : result.noRoom).push_back({lean, price});
+  }
   if (result.fit.empty()) {
     refuseForMemory(result);
     return nullptr;
