@@ -129,18 +129,23 @@ Step readStep(std::istream &in) {
 
 // ---- commands
 
+/// A row is planned on its cluster, whether or not it has room there.
+CompileOptions optionsOf(const std::string &spec) {
+  CompileOptions options;
+  options.spec = spec;
+  options.anyMemory = true;
+  options.warns = false;
+  options.ofCluster = true;
+  return options;
+}
+
 int writeSteps() {
   std::string line;
   bool good = true;
   while (std::getline(std::cin, line)) {
     std::string spec, file;
     std::istringstream(line) >> spec >> file;
-    CompileOptions options;
-    options.spec = spec;
-    options.anyMemory = true;
-    options.warns = false;
-    options.ofCluster = true;
-    Compilation compilation(options);
+    Compilation compilation(optionsOf(spec));
     if (!compilation.parse() || !compilation.resolve() || !compilation.elaborate() ||
         !compilation.lower(Stage::Shaped)) {
       compilation.printDiagnostics();
@@ -157,12 +162,7 @@ int writeSteps() {
 int planSpecs() {
   std::string spec;
   while (std::getline(std::cin, spec)) {
-    CompileOptions options;
-    options.spec = spec;
-    options.anyMemory = true;
-    options.warns = false;
-    options.ofCluster = true;
-    Compilation compilation(options);
+    Compilation compilation(optionsOf(spec));
     double forward = 0;
     bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
     if (good) {

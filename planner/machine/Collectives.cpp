@@ -20,24 +20,6 @@ double costOf(const Link &link, const char *name) {
   return it != link.costs.end() ? it->second : constantNamed(linkConstants(), name)->otherwise;
 }
 
-const char *nameOf(Kind kind) {
-  switch (kind) {
-  case Kind::AllReduce:
-    return "all_reduce";
-  case Kind::ReduceScatter:
-    return "reduce_scatter";
-  case Kind::AllGather:
-    return "all_gather";
-  case Kind::AllToAll:
-    return "all_to_all";
-  case Kind::Broadcast:
-    return "broadcast";
-  case Kind::Send:
-    return "send";
-  }
-  return "";
-}
-
 /// What was measured of such a message within a node; past the largest one the time grows with the bytes.
 std::optional<double> measuredSeconds(const Link &link, const Message &message) {
   const int64_t ranks = message.kind == Kind::Send ? 2 : message.group.ranks;

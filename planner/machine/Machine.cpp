@@ -9,24 +9,6 @@
 namespace echelon::planner {
 
 namespace {
-const char *nameOf(Precision precision) {
-  switch (precision) {
-  case Precision::Fp64:
-    return "fp64";
-  case Precision::Fp32:
-    return "fp32";
-  case Precision::Tf32:
-    return "tf32";
-  case Precision::Bf16:
-    return "bf16";
-  case Precision::Fp16:
-    return "fp16";
-  case Precision::Fp8:
-    return "fp8";
-  }
-  return "";
-}
-
 double bytesOf(Precision precision) {
   switch (precision) {
   case Precision::Fp64:

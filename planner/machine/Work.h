@@ -40,4 +40,8 @@ struct Message {
   bool isOfUpdate = false; ///< of gradients and parameters, once a step
 };
 
+/// As the language and the dialects spell them: "bf16", "all_reduce".
+const char *nameOf(Precision precision);
+const char *nameOf(Message::Kind kind);
+
 } // namespace echelon::planner

@@ -31,40 +31,6 @@ const char *nameOf(planner::Work::Kind kind) {
   }
   return "";
 }
-const char *nameOf(planner::Precision precision) {
-  switch (precision) {
-  case planner::Precision::Fp64:
-    return "fp64";
-  case planner::Precision::Fp32:
-    return "fp32";
-  case planner::Precision::Tf32:
-    return "tf32";
-  case planner::Precision::Bf16:
-    return "bf16";
-  case planner::Precision::Fp16:
-    return "fp16";
-  case planner::Precision::Fp8:
-    return "fp8";
-  }
-  return "";
-}
-const char *nameOf(planner::Message::Kind kind) {
-  switch (kind) {
-  case planner::Message::Kind::AllReduce:
-    return "all_reduce";
-  case planner::Message::Kind::ReduceScatter:
-    return "reduce_scatter";
-  case planner::Message::Kind::AllGather:
-    return "all_gather";
-  case planner::Message::Kind::AllToAll:
-    return "all_to_all";
-  case planner::Message::Kind::Broadcast:
-    return "broadcast";
-  case planner::Message::Kind::Send:
-    return "send";
-  }
-  return "";
-}
 
 /// [place, count] of what is done at all.
 ordered_json pairs(const std::vector<int64_t> &counts) {

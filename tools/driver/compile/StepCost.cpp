@@ -160,8 +160,7 @@ std::string textOf(const planner::Work &work) {
   return frontend::printable(work.kernel) + " of " + grouped(work.bytes) + " bytes";
 }
 std::string textOf(const planner::Message &message) {
-  static const char *const names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send"};
-  return std::string(names[size_t(message.kind)]) + " of " + grouped(message.bytes) + " bytes over " +
+  return std::string(nameOf(message.kind)) + " of " + grouped(message.bytes) + " bytes over " +
          std::to_string(message.group.ranks) + " ranks";
 }
 } // namespace
