@@ -113,6 +113,9 @@ bool Compilation::resolveBlock() {
   size_t before = diagnostics.errorCount();
   settings = resolveTrain(*program, *train, diagnostics, options.oneRank);
   bool isResolved = diagnostics.errorCount() == before;
+  if (std::string why;
+      hereFile.empty()) // what is left open is chosen by the same figures as `plan` has, which tells why
+    findMachine(why);
   if (isResolved && !takeLayout())
     return false;
   if (options.microBatches)

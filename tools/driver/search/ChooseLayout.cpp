@@ -27,8 +27,6 @@ namespace {
 class Trial {
 public:
   explicit Trial(const CompileOptions &options) : compilation(options) {
-    std::string why; // told where the plan itself asks for it
-    compilation.findMachine(why);
     isGood = compilation.parse() && compilation.resolve();
     resolved = compilation.settings;
     resolved.checkpoint.directory.clear(); // snapshots are written beside the step
