@@ -93,9 +93,11 @@ struct CarryThrough : echelon::impl::CarryThroughBase<CarryThrough> {
   void runOnOperation() override {
     const dist::MeshAttr mesh = dist::meshOf(getOperation());
     SmallVector<RepeatOp> loops, outside;
+    // In a row of repeats one that hands nothing on, as where it has losses alone, has what rides past it.
     auto isOfStages = [&](RepeatOp loop) {
       const int m = dist::stagesOf(mesh, loop.getAxis());
-      return m >= 0 && mesh.sizeOf(m) > 1 && !loop.getAlong() && !loop.getCarried().empty();
+      return m >= 0 && mesh.sizeOf(m) > 1 && !loop.getAlong() &&
+             (!loop.getCarried().empty() || mesh.place(m, loop.getAxis()) > 0);
     };
     getOperation().walk([&](RepeatOp loop) {
       if (!isOfStages(loop))

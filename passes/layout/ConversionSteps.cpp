@@ -55,6 +55,55 @@ static bool axisHolds(Tensor from, Tensor to, StringRef axis, ArrayRef<int> grou
   });
 }
 
+/// Where these local positions of some runs lie, as far as the runs go.
+static std::vector<Interval> placesIn(ArrayRef<Interval> runs, ArrayRef<Interval> local, int64_t size) {
+  std::vector<Interval> list;
+  for (const Interval &wanted : local) {
+    int64_t first = 0; // local position of the run
+    for (const Interval &run : runs) {
+      const int64_t shift = run.begin - first, end = first + run.end - run.begin;
+      Interval part{std::max(wanted.begin, first) + shift, std::min({wanted.end, end, size - shift}) + shift};
+      first = end;
+      if (part.begin >= part.end)
+        continue;
+      if (!list.empty() && list.back().end == part.begin)
+        list.back().end = part.end;
+      else
+        list.push_back(part);
+    }
+  }
+  return list;
+}
+
+/// Whether the parts into which further mesh axes cut a piece lie in it where a message, which knows nothing of the
+/// cuts that are there, takes them: on all ranks at the same local positions. Of blocks they do where they hold it.
+static bool isCutWithin(Tensor piece, Tensor part, StringRef axis, MeshAttr mesh) {
+  const SmallVector<int> all = over(part, axis, mesh), before = over(piece, axis, mesh);
+  SmallVector<Divider> cuts = dividers(part, axis, mesh);
+  if (before.empty() || all.size() == before.size() ||
+      llvm::all_of(cuts, [](const Divider &d) { return d.map.isBlocks(); }))
+    return true;
+  llvm::erase_if(cuts, [&](const Divider &divider) { return llvm::is_contained(before, divider.mesh); });
+  int64_t whole = localSize(part, axis, mesh);
+  for (const Divider &divider : cuts)
+    whole *= divider.size;
+  SmallVector<int64_t> at(mesh.size(), 0);
+  return everywhere(mesh, all, at, [&] {
+    const std::vector<Interval> taken = runtime::runsOf(whole, cuts, at), there = runs(part, axis, mesh, at);
+    const int64_t size = part.sizeOf(axis), own = localSize(part, axis, mesh);
+    return placesIn(runs(piece, axis, mesh, at), taken, size) == placesIn(there, Interval{0, own}, size);
+  });
+}
+
+/// The same of a message that cuts some axes, and puts others together.
+static bool isWithin(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh) {
+  Tensor source = type.withState(from), result = type.withState(to);
+  return llvm::all_of(type.names(), [&](StringRef axis) {
+    const bool isCut = over(source, axis, mesh).size() < over(result, axis, mesh).size();
+    return isCut ? isCutWithin(source, result, axis, mesh) : isCutWithin(result, source, axis, mesh);
+  });
+}
+
 bool echelon::layout::holds(Tensor type, StateAttr from, StateAttr to, ArrayRef<int> group, MeshAttr mesh) {
   Tensor source = type.withState(from), result = type.withState(to);
   SmallVector<int> before = flatCuts(source), after = flatCuts(result);
@@ -118,7 +167,8 @@ static void findSteps(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh, 
     StateAttr next = now;
     for (int m : over)
       next = middle ? next.with(m, *middle) : next.with(m, to[m]);
-    if (failed(checkState(type, next, mesh)) || !holds(type, now, next, local ? ArrayRef<int>() : over, mesh))
+    if (failed(checkState(type, next, mesh)) || !holds(type, now, next, local ? ArrayRef<int>() : over, mesh) ||
+        !isWithin(type, now, next, mesh))
       return false;
     steps.push_back({kind, SmallVector<int>(over), next});
     now = next;
@@ -150,7 +200,13 @@ static void findSteps(Tensor type, StateAttr from, StateAttr to, MeshAttr mesh, 
     if (take("all_reduce", scatters, false, Hold::Whole)) // nor does it sum
       continue;
     SmallVector<int> group = remaining([](auto &, auto &) { return true; });
-    for (int m = 0; m < mesh.size() && !holds(type, now, to, group, mesh); ++m)
+    auto suffices = [&] { // gathered whole, then each rank takes its part
+      StateAttr whole = now;
+      for (int m : group)
+        whole = whole.with(m, Hold::Whole);
+      return holds(type, now, to, group, mesh) && isWithin(type, now, whole, mesh) && isWithin(type, whole, to, mesh);
+    };
+    for (int m = 0; m < mesh.size() && !suffices(); ++m)
       if (!llvm::is_contained(group, m) && (now[m].isPart() || to[m].isPart()))
         group.push_back(m);
     llvm::sort(group);

@@ -161,10 +161,8 @@ struct Heads {
   Value between(Lowering &l, Value q, Value k, const Lowering::Segment &part) const {
     if (query.empty())
       return {};
-    if (part.size != seq)
-      return l.beginOf(part);
     const bool isInRow = !l.mesh || !ech::tensor(q).getState() || dist::isInBlocks(ech::tensor(q), query, l.mesh);
-    return isInRow ? l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past) : Value();
+    return isInRow ? l.offsetBetween(ech::tensor(q), query, ech::tensor(k), past) : l.beginOf(part);
   }
 
   SmallVector<std::pair<Value, Value>> sums; // (buffer, the value that it is to be added up to)

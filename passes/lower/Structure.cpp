@@ -92,8 +92,10 @@ LogicalResult lowerStep(Lowering &l, ech::StepOp op) {
     if (auto alloc = rt::allocOf(source); alloc && alloc.getArena() != rt::Arena::Work) {
       if (exchanges && !isRead(write.getTarget(), inner)) {
         l.copy(target, source, write.getLoc());
-        for (; !late.empty() && !isRead(late.back().first.getTarget(), inner); late.pop_back())
+        for (; !late.empty() && !isRead(late.back().first.getTarget(), inner); late.pop_back()) {
+          Marking ofLate(l, dist::placeOf(late.back().first));
           l.copy(l.stored[late.back().first.getTarget()], late.back().second, late.back().first.getLoc());
+        }
         continue;
       }
       Value taken = l.alloc(rt::buffer(source), write.getLoc());
