@@ -133,6 +133,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"bubble_fraction", step.time.bubble},
       {"fits", fits ? nlohmann::ordered_json(*fits) : nlohmann::ordered_json()},
       {"time", timeJson(step)},
+      {"data_missing", compilation.missingData},
       {"memory_bytes",
        {{"params", memory.params},
         {"gradients", memory.gradients},
@@ -319,6 +320,7 @@ void addPlan(CLI::App &app, int &exitCode) {
       "plan",
       "what a step takes, memory of a rank by category, every collective with bytes, count, time and reason, and which "
       "parameters decay");
+  options->needsNoData = true;
   addSpecOptions(command, *options);
   CLI::Option *other =
       command->add_option("OTHER", options->other, "another spec: what its plan has more than that of SPEC, or less");

@@ -46,6 +46,7 @@ struct CompileOptions {
   bool warns = true;         // else errors alone are told
   bool anyMemory = false;    // even if it is more than a device has
   bool keepsAll = false;     // whatever `recompute` says
+  bool needsNoData = false;  // files of the data that are not there are told, and not missed
   std::optional<frontend::RecomputeSettings> recompute; // instead of the spec's clause
   /// One rank that works for several workers, one after the other, as a layout has them.
   struct Workers {
@@ -108,6 +109,7 @@ public:
   std::unique_ptr<frontend::Program> here; ///< what was measured of this machine; null: nothing
   std::string hereFile;                    ///< where it stands
   frontend::ModelFacts facts;
+  std::vector<std::string> missingData; ///< files that are not there, as the spec writes them; with needsNoData
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::shared_ptr<const RecomputeChoice> recomputeChoice; // of `recompute auto`, once elaborated; else null
@@ -136,6 +138,7 @@ private:
   mlir::LocationAttr locationOf(const frontend::SourceRange &at) const;
   // DataChecks.cpp
   bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
+  bool isWithout(const runtime::DataSpec &spec, frontend::SourceRange range);
   void checkFiles(); ///< files alone, where the model's inputs are not known
   std::string openSource(const runtime::DataSpec &spec, frontend::SourceRange range, runtime::DataDescription &found);
   bool checkEvaluations(const runtime::DataDescription &training);

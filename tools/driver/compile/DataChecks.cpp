@@ -86,10 +86,51 @@ std::string Compilation::openSource(const DataSpec &spec, SourceRange range, run
   return found.error.text;
 }
 
+/// Files of the data that are not there, as the spec writes them.
+static void addMissing(const DataSpec &spec, const std::string &folder, std::vector<std::string> &missing) {
+  for (const DataSpec &child : spec.children)
+    addMissing(child, folder, missing);
+  std::error_code none;
+  for (const std::string &path : spec.paths)
+    if (!std::filesystem::exists(runtime::resolvePath(path, folder), none))
+      missing.push_back(path);
+}
+
+/// Whether files of a source are missing, and nobody minds: what is planned is the model's alone.
+bool Compilation::isWithout(const DataSpec &spec, SourceRange range) {
+  std::vector<std::string> missing;
+  if (options.needsNoData)
+    addMissing(spec, folder(), missing);
+  if (missing.empty())
+    return false;
+  for (const std::string &path : missing)
+    if (!llvm::is_contained(missingData, path))
+      missingData.push_back(path);
+  for (std::string &path : missing)
+    path = quoted(path);
+  diagnostics.warning(
+      Code::E0504, range,
+      shownSome(missing) +
+          (missing.size() == 1 ? " is not there: planned without, its" : " are not there: planned without, their") +
+          " form and values being taken on trust");
+  return true;
+}
+
 bool Compilation::checkData() {
   if (!isBuilt(settings.data))
     return true;
   runtime::DataDescription found;
+  missingData.clear();
+  if (isWithout(settings.data, settings.dataRange)) {
+    for (const EvaluationSettings &evaluation : settings.evaluations)
+      if (evaluation.source)
+        isWithout(*evaluation.source, evaluation.range);
+    if (!settings.lengthEpochs)
+      return setLength(0);
+    diagnostics.error(Code::E0409, settings.lengthRange,
+                      "how many steps an epoch has is known with the data alone; say steps or samples");
+    return false;
+  }
   if (!openSource(settings.data, settings.dataRange, found).empty())
     return false;
   bool length = setLength(found.trainSize);
@@ -197,6 +238,8 @@ bool Compilation::checkEvaluations(const runtime::DataDescription &training) {
         continue;
       }
       inheritTransforms(*evaluation.source, settings.data, training.transforms);
+      if (isWithout(*evaluation.source, evaluation.range))
+        continue;
       if (!isBuilt(*evaluation.source) || !openSource(*evaluation.source, evaluation.range, found).empty())
         continue;
       size = found.heldOutSize ? found.heldOutSize : found.trainSize; // as Trainer::evaluate reads it
