@@ -107,6 +107,32 @@ void RandomSpec::drawRing(Random &random) {
   }
 }
 
+/// Now and then two mesh axes split the queries of an attention, one of them with zigzag; keys behind them.
+void RandomSpec::drawNested(Random &random) {
+  const std::string model = text();
+  std::vector<std::pair<std::string, std::string>> choices; // keys, queries
+  for (size_t at = model.find(" like "); at != std::string::npos; at = model.find(" like ", at + 1)) {
+    const size_t name = model.rfind(' ', at - 1) + 1, end = model.find_first_of(" ;\n", at + 6);
+    if (model.compare(name, 4, "past") == 0)
+      choices.push_back({model.substr(name, at - name), model.substr(at + 6, end - at - 6)});
+  }
+  if (choices.empty() || mesh.size() < 2)
+    return;
+  const auto &[keys, queries] = choices[below(random, choices.size())];
+  const size_t zigzag = below(random, 2);
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<std::string> &list = mesh[i].list;
+    for (const std::string &axis : {keys, queries})
+      list.erase(std::remove_if(list.begin(), list.end(),
+                                [&](const std::string &listed) { return listed.substr(0, listed.find(' ')) == axis; }),
+                 list.end());
+    const std::string way = i == zigzag ? " zigzag" : "";
+    if (below(random, 2))
+      list.insert(list.begin(), keys + way);
+    list.insert(list.begin(), queries + way);
+  }
+}
+
 /// Whether it has moments.
 static bool keeps(const std::string &optimizer) {
   return optimizer.find("sgd") == std::string::npos || optimizer.find("momentum") != std::string::npos;
@@ -160,6 +186,9 @@ void RandomSpec::drawLayout(int attempt) {
   }
   if (attempt < kPlainFrom && seed % 2 == 0 && below(others, 2)) // of odd ones, loops' gradients travel alone
     drawStages(others);
+  Random nested(seed * 0x9e3779b97f4a7c15u + 7171 + attempt);
+  if (attempt < kPlainFrom && !hasPolicy && !hasHop && below(nested, 6) == 0)
+    drawNested(nested);
   Random rings(seed * 0x9e3779b97f4a7c15u + 5151 + attempt); // beside what layouts are without
   drawRing(rings);
   Random files(seed * 0x9e3779b97f4a7c15u + 6161 + attempt);

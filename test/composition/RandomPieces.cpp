@@ -110,7 +110,7 @@ axis past$n like $P
 q$n = nn.linear(x, $F, ky$n) as q$n
 k$n = (nn.linear(x, $F, ky$n) as k$n)[$P -> past$n]
 v$n = (nn.linear(x, $F, ky$n) as v$n)[$P -> past$n]
-param b$n[$P, past$n] ~ normal(0.4)
+param b$n[{|$P, ||$P, || |}past$n] ~ normal(0.4)
 a$n = attention(q$n, k$n, v$n, over = past$n, key = ky$n{| ||, causal = true||, mask = keep[$P -> past$n]||, mask = index($P) >= index(past$n)|}{| ||, bias = b$n|}, scale = 0.6)
 x = x + $c * nn.linear(a$n, ky$n, $F) as o$n + 0.1 * mean(b$n))",
     R"(axis ky$n = $s

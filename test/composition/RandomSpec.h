@@ -69,6 +69,7 @@ struct RandomSpec {
 private:
   void drawStages(Random &random);
   void drawRing(Random &random);
+  void drawNested(Random &random);
   void prepareFor(const std::vector<Clause> &drawn);
   WorkerAxes workersOf(const Clause &clause) const;
   std::vector<std::string> modelAxes() const;
