@@ -120,16 +120,15 @@ void RandomSpec::drawNested(Random &random) {
     return;
   const auto &[keys, queries] = choices[below(random, choices.size())];
   const size_t zigzag = below(random, 2);
-  for (size_t i = 0; i < 2; ++i) {
-    std::vector<std::string> &list = mesh[i].list;
-    for (const std::string &axis : {keys, queries})
-      list.erase(std::remove_if(list.begin(), list.end(),
-                                [&](const std::string &listed) { return listed.substr(0, listed.find(' ')) == axis; }),
-                 list.end());
+  for (size_t i = 0; i < 2; ++i) { // of others the first alone, else most would be refused
+    std::vector<std::string> &list = mesh[i].list, others = std::move(list);
     const std::string way = i == zigzag ? " zigzag" : "";
+    list = {queries + way};
     if (below(random, 2))
-      list.insert(list.begin(), keys + way);
-    list.insert(list.begin(), queries + way);
+      list.push_back(keys + way);
+    for (const std::string &axis : others)
+      if (axis.substr(0, axis.find(' ')) != keys && axis.substr(0, axis.find(' ')) != queries && list.size() < 3)
+        list.push_back(axis);
   }
 }
 
@@ -187,7 +186,7 @@ void RandomSpec::drawLayout(int attempt) {
   if (attempt < kPlainFrom && seed % 2 == 0 && below(others, 2)) // of odd ones, loops' gradients travel alone
     drawStages(others);
   Random nested(seed * 0x9e3779b97f4a7c15u + 7171 + attempt);
-  if (attempt < kPlainFrom && !hasPolicy && !hasHop && below(nested, 6) == 0)
+  if (attempt < kPlainFrom && !hasPolicy && !hasHop && below(nested, 3) == 0)
     drawNested(nested);
   Random rings(seed * 0x9e3779b97f4a7c15u + 5151 + attempt); // beside what layouts are without
   drawRing(rings);
