@@ -5,7 +5,7 @@
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/SnapshotChoice.h"
-#include "tools/driver/compile/StepCost.h"
+#include "tools/driver/compile/StepTrace.h"
 #include "tools/driver/compile/WeightDecay.h"
 #include "tools/driver/search/LayoutChoice.h"
 #include "tools/echelon/Commands.h"
@@ -24,6 +24,7 @@ namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
   std::string write;      // the explicit spec's file; empty: none
+  std::string trace;      // the predicted step's file; empty: none
   std::string other;      // a second spec, which is compared; empty: none
   std::string otherTrain; // its train block; empty: the same name
 };
@@ -228,6 +229,24 @@ bool writeSpec(const Compilation &compilation, const std::string &file) {
   return false;
 }
 
+/// The predicted step as trace events. False: it has been said why.
+bool writeTrace(const Compilation &compilation, const StepCost &step, const StepRecord &told, const std::string &file) {
+  if (compilation.wouldOverwrite(file))
+    return false;
+  std::ofstream stream(file);
+  printTrace(step, told, stream);
+  if (stream.flush())
+    return true;
+  std::cerr << "echelon: cannot write " << frontend::quoted(file) << "\n";
+  return false;
+}
+
+std::string traceText(const StepRecord &told, const std::string &file) {
+  return "trace of the step in " + frontend::printable(file) +
+         (told.record.isFull() ? ", of its first " + std::to_string(planner::Record::kMost) + " events" : "") +
+         ": ui.perfetto.dev opens it\n";
+}
+
 /// What is printed of one spec; as text or as JSON.
 struct Printed {
   std::string text;
@@ -260,11 +279,13 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
-  const StepCost step = stepCost(compilation, forward, made);
+  StepRecord told;
+  const StepCost step = stepCost(compilation, forward, made, options.trace.empty() ? nullptr : &told);
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = snapshotChoice(compilation, step, made);
-  if (!options.write.empty() && !writeSpec(compilation, options.write)) {
+  if ((!options.write.empty() && !writeSpec(compilation, options.write)) ||
+      (!options.trace.empty() && !writeTrace(compilation, step, told, options.trace))) {
     exitCode = Usage;
     return std::nullopt;
   }
@@ -280,7 +301,8 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
                     choiceText(compilation) + recomputeText(recompute) +
                     (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") +
                     decayText(decay) + mathematicsText("mathematics: not that of one device", mathematics) +
-                    mathematicsText("mathematics", ofClauses);
+                    mathematicsText("mathematics", ofClauses) +
+                    (options.trace.empty() ? "" : traceText(told, options.trace));
   }
   return printed;
 }
@@ -333,7 +355,11 @@ void addPlan(CLI::App &app, int &exitCode) {
   command->add_option("--write", options->write, "a file for the spec with every choice of the layout in it")
       ->type_name("OUT.ech")
       ->excludes(other);
+  command->add_option("--trace", options->trace, "a file for what the step does when, for ui.perfetto.dev")
+      ->type_name("FILE")
+      ->excludes(other);
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes\n"
+                  "  echelon plan spec.ech --trace step.json\n"
                   "  echelon plan before.ech after.ech\n"
                   "  echelon plan spec.ech spec.ech --train small --other-train large");
   command->callback([options, command, &exitCode] {

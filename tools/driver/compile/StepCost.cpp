@@ -65,20 +65,22 @@ std::string grouped(double number) {
 }
 } // namespace
 
-StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost) {
+StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost, StepRecord *told) {
   StepCost made;
   made.machine = frontend::machineOf(*compilation.program, compilation.settings, compilation.here.get());
   if (const auto *cluster = compilation.settings.cluster; compilation.here && (!cluster || !cluster->nodes))
     made.measuredIn = compilation.hereFile;
   const int64_t perNode = compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
-  made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
+  made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"},
+                     told ? &told->calls : nullptr);
   // where cores compute, they also issue calls and move what is sent
   const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
-  made.time = planner::timeOf(made.step, made.machine, issue);
+  made.time = planner::timeOf(made.step, made.machine, issue, told ? &told->record : nullptr);
   if (const double input = issue.isAhead ? 0 : made.machine.inputSeconds(double(cost.inputBytes)); input > 0) {
     made.step.terms.emplace_back("data");
     made.time.terms.push_back(input);
     made.time.seconds += input;
+    made.dataSeconds = input;
   }
   made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
   made.samples = compilation.settings.samplesAStep();

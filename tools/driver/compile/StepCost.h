@@ -19,6 +19,7 @@ struct StepCost {
   int64_t tokens = 0;     ///< of a sample, where the model has sequences; else 0
   double modelFlops = 0;  ///< of a step: three times the forward pass's, since each product has two derivatives
   std::string measuredIn; ///< the file that this machine was measured into; empty: it is none, or typical
+  double dataSeconds = 0; ///< of the step: until the batch is in its place
   double peak = 0;        ///< flop/s of a device, in the precision of most of its products; 0: not said
 
   double samplesPerSecond() const { return time.seconds > 0 ? double(samples) / time.seconds : 0; }
@@ -33,7 +34,14 @@ struct StepCost {
   std::string text(int64_t bytes) const; ///< for people; `bytes`: that a rank takes
 };
 
+/// What a simulated step did when; `calls`: the operations that Span::call numbers.
+struct StepRecord {
+  planner::Record record;
+  std::vector<mlir::Operation *> calls;
+};
+
 /// Of a compilation whose arenas are planned; `forward`: its forwardProducts. Messages are told what each takes.
-StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost);
+/// `told`: gets what is done when, the data not counted; null: nobody wants to know.
+StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost, StepRecord *told = nullptr);
 
 } // namespace echelon
