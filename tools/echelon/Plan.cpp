@@ -263,12 +263,12 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
     return std::nullopt;
   }
   std::vector<std::string> mathematics, ofClauses;
-  double forward = 0;
+  double products = 0;
   bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
   if (good) {
     mathematics = compilation.otherMathematics();
     ofClauses = sentencesOfClauses(compilation.settings);
-    forward = forwardProducts(*compilation.module);
+    products = stepProducts(*compilation.module);
     good = compilation.lower(Stage::Shaped);
   }
   compilation.printDiagnostics();
@@ -280,10 +280,11 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   StepRecord told;
-  const StepCost step = stepCost(compilation, forward, made, options.trace.empty() ? nullptr : &told);
+  const StepCost step = stepCost(compilation, products, made, options.trace.empty() ? nullptr : &told);
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
-    snapshots = snapshotChoice(compilation, step, made);
+    snapshots = compilation.snapshotChoice ? *compilation.snapshotChoice // of `checkpoint auto`
+                                           : snapshotChoice(compilation, step, made);
   if ((!options.write.empty() && !writeSpec(compilation, options.write)) ||
       (!options.trace.empty() && !writeTrace(compilation, step, told, options.trace))) {
     exitCode = Usage;
