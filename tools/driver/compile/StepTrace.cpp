@@ -6,6 +6,7 @@
 #include "runtime/launch/Printable.h"
 #include "runtime/program/Log.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ostream>
 #include <set>
@@ -58,10 +59,10 @@ void Printer::name(const char *what, size_t stage, size_t row, const std::string
 
 size_t Printer::queueOf(const Span &span) {
   const std::pair<size_t, int64_t> key = {span.term, span.peer};
-  const auto at = std::find(queues.begin(), queues.end(), key);
-  if (at == queues.end())
+  const auto place = size_t(std::find(queues.begin(), queues.end(), key) - queues.begin());
+  if (place == queues.size())
     queues.push_back(key);
-  return Queues + (at == queues.end() ? queues.size() - 1 : size_t(at - queues.begin()));
+  return Queues + place;
 }
 
 void Printer::nameRows() {
