@@ -13,6 +13,8 @@
 #include "tools/echelon/PlanDifference.h"
 #include "tools/echelon/StepJson.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -237,7 +239,7 @@ bool writeTrace(const Compilation &compilation, const StepCost &step, const Step
   printTrace(step, told, stream);
   if (stream.flush())
     return true;
-  std::cerr << "echelon: cannot write " << frontend::quoted(file) << "\n";
+  std::cerr << "echelon: cannot write " << frontend::quoted(file) << ": " << std::strerror(errno) << "\n";
   return false;
 }
 

@@ -52,9 +52,10 @@ for (pid, tid), name in sorted(rows.items()):
             at = event["ts"] + event["dur"]
         assert abs(at - whole) < 1e-3, (at, whole)
         assert abs(sum(e["dur"] for e in top) - whole) < 1e-3
-        for what in ("bubble", "turn"):
-            if count := sum(e["cat"] == what for e in top):
-                text += f", {count} {what}s"
+        if bubbles := sum(e["name"] == "bubble" for e in top):
+            text += f", {bubbles} bubbles"
+        if turns := len({e["name"] for e in top if e["cat"] == "turn"}):
+            text += f", {turns} turns"
     for event in own:
         if event["cat"] == "repeated":
             assert event["args"]["repeated"] > 0
