@@ -1,13 +1,11 @@
 // echelon plan SPEC [OTHER] [--json]: what a step takes, stores, communicates and decays, read off the program that
 // would run.
 #include "passes/cost/ProgramCost.h"
-#include "tools/driver/compile/RecomputeChoice.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
-#include "tools/driver/compile/SnapshotChoice.h"
 #include "tools/driver/compile/StepTrace.h"
 #include "tools/driver/compile/WeightDecay.h"
-#include "tools/driver/search/LayoutChoice.h"
+#include "tools/echelon/ChoiceJson.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/PlanDifference.h"
@@ -44,63 +42,6 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
                         {"place", m.place},
                         {"reason", m.reason}});
   return messages;
-}
-
-nlohmann::ordered_json toJson(const RecomputeChoice &choice) {
-  auto one = [&](const RecomputeTrial &trial) -> nlohmann::ordered_json {
-    return {{"policy", frontend::printable(trial.policy.text())},
-            {"step_time_s", trial.seconds},
-            {"bytes", trial.bytes},
-            {"fits", choice.fits(trial)}};
-  };
-  nlohmann::ordered_json others = nlohmann::ordered_json::array();
-  for (const RecomputeTrial &trial : choice.others)
-    others.push_back(one(trial));
-  return {{"limit_bytes", choice.limit ? nlohmann::ordered_json(choice.limit) : nlohmann::ordered_json()},
-          {"chosen", one(choice.chosen)},
-          {"others", others}};
-}
-
-nlohmann::ordered_json toJson(const SnapshotChoice &snapshots) {
-  nlohmann::ordered_json made = {
-      {"auto", snapshots.isAuto},
-      {"every_steps", snapshots.everySteps ? nlohmann::ordered_json(snapshots.everySteps) : nlohmann::ordered_json()},
-      {"bytes", snapshots.bytes}};
-  if (!snapshots.lacks.empty()) {
-    made["lacks"] = frontend::printable(snapshots.lacks);
-    return made;
-  }
-  made["wait_s"] = snapshots.run.wait;
-  made["write_s"] = snapshots.run.write;
-  made["restart_s"] = snapshots.run.restart;
-  made["between_failures_s"] = snapshots.run.between;
-  made["goodput"] = snapshots.loss.goodput;
-  made["lost_to_snapshots"] = snapshots.loss.snapshots;
-  made["lost_to_failures"] = snapshots.loss.failures;
-  if (snapshots.likelihood)
-    made["failure_probability"] = *snapshots.likelihood;
-  return made;
-}
-
-nlohmann::ordered_json toJson(const PlannedLayout &layout) {
-  nlohmann::ordered_json made = {
-      {"layout", layout.layoutText()},        {"micro_batch", layout.batch / layout.microBatches},
-      {"micro_batches", layout.microBatches}, {"step_time_s", layout.seconds},
-      {"memory_bytes", layout.bytes},         {"terms", layout.terms}};
-  if (!layout.recompute.empty())
-    made["recompute"] = layout.recompute;
-  return made;
-}
-
-nlohmann::ordered_json toJson(const LayoutChoice &choice) {
-  nlohmann::ordered_json others = nlohmann::ordered_json::array();
-  for (const PlannedLayout &other : choice.runnersUp)
-    others.push_back(toJson(other));
-  return {{"chosen", toJson(choice.best)}, {"candidates", choice.counted},
-          {"no_room", choice.without},     {"cut", choice.cut},
-          {"refused", choice.refused},     {"fit", choice.fit},
-          {"compiled", choice.asked},      {"search_s", choice.seconds},
-          {"runners_up", others}};
 }
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
@@ -156,7 +97,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
   if (compilation.recomputeChoice)
-    made["recompute"]["auto"] = toJson(*compilation.recomputeChoice);
+    made["recompute"]["auto"] = choiceJson(*compilation.recomputeChoice);
   if (const auto &offload = plan.offload)
     made["offload"] = {{"to", offload->directory.empty() ? "host" : frontend::printable(offload->directory)},
                        {"bytes", offload->bytes},
@@ -172,7 +113,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
   made["checkpoint_interval_s"] =
       snapshots ? nlohmann::ordered_json(snapshots->everySeconds) : nlohmann::ordered_json();
   if (snapshots)
-    made["checkpoint"] = toJson(*snapshots);
+    made["checkpoint"] = choiceJson(*snapshots);
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)
@@ -188,7 +129,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
   if (plan.pipeline)
     made["pipeline"]["busy_s"] = step.time.busy;
   if (compilation.options.chosen)
-    made["alternatives"] = toJson(*compilation.options.chosen);
+    made["alternatives"] = choiceJson(*compilation.options.chosen);
   made["work"] = workJson(step.step, step.time);
   return made;
 }
@@ -281,6 +222,13 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
+  if (!options.trace.empty() && compilation.settings.sync) {
+    std::cerr
+        << "echelon: --trace shows a step that all ranks do together; under a sync policy workers go at their own "
+           "pace\n";
+    exitCode = Usage;
+    return std::nullopt;
+  }
   StepRecord told;
   const StepCost step = stepCost(compilation, products, made, options.trace.empty() ? nullptr : &told);
   std::optional<SnapshotChoice> snapshots;
