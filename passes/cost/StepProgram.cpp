@@ -6,6 +6,7 @@
 #include "passes/Phase.h"
 #include "planner/timeline/Groups.h"
 #include "runtime/program/Turns.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -115,7 +116,7 @@ public:
       step.stages.push_back(std::move(all));
     }
     if (toCalls)
-      *toCalls = std::move(calls);
+      llvm::append_range(*toCalls, llvm::make_first_range(calls));
     return std::move(step);
   }
 
@@ -224,12 +225,7 @@ private:
       known = step.terms.insert(known, name);
     return size_t(known - step.terms.begin());
   }
-  size_t call(Operation *op) {
-    const auto [at, isNew] = callOf.try_emplace(op, calls.size());
-    if (isNew)
-      calls.push_back(op);
-    return at->second;
-  }
+  size_t call(Operation *op) { return calls.try_emplace(op, calls.size()).first->second; }
   int64_t ticket(Value tickets) {
     return known.try_emplace(tickets.getAsOpaquePointer(), int64_t(known.size())).first->second;
   }
@@ -382,8 +378,7 @@ private:
   bool isInTurns = false;
   llvm::DenseMap<Value, int64_t> chunks;       ///< of turns, and of loops over chunks
   llvm::DenseMap<const void *, int64_t> known; ///< tickets
-  std::vector<Operation *> calls;              ///< by Action::call
-  llvm::DenseMap<Operation *, size_t> callOf;
+  llvm::MapVector<Operation *, size_t> calls;  ///< Action::call of each
 };
 
 } // namespace

@@ -174,6 +174,11 @@ bool writeSpec(const Compilation &compilation, const std::string &file) {
 
 /// The predicted step as trace events. False: it has been said why.
 bool writeTrace(const Compilation &compilation, const StepCost &step, const StepRecord &told, const std::string &file) {
+  if (compilation.settings.sync) {
+    std::cerr << "echelon: --trace shows a step that all ranks do together; under a sync policy workers go at their "
+                 "own pace\n";
+    return false;
+  }
   if (compilation.wouldOverwrite(file))
     return false;
   std::ofstream stream(file);
@@ -222,13 +227,6 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
-  if (!options.trace.empty() && compilation.settings.sync) {
-    std::cerr
-        << "echelon: --trace shows a step that all ranks do together; under a sync policy workers go at their own "
-           "pace\n";
-    exitCode = Usage;
-    return std::nullopt;
-  }
   StepRecord told;
   const StepCost step = stepCost(compilation, products, made, options.trace.empty() ? nullptr : &told);
   std::optional<SnapshotChoice> snapshots;
