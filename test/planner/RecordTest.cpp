@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <map>
+#include <random>
 
 using namespace echelon::planner;
 using echelon::runtime::stageOrderNamed;
@@ -53,9 +54,10 @@ struct Told : Step {
     each.peer = int64_t(peer);
     return each;
   }
-  Action wait(int64_t ticket) {
+  Action wait(int64_t ticket, bool all = true) {
     Action each = action(Action::Kind::Wait, 0, 0);
     each.ticket = ticket;
+    each.all = all;
     return each;
   }
   static Action loop(int64_t trips, Actions body) {
@@ -205,6 +207,43 @@ TEST(Record, Pipeline) {
                                  [](const Span &span) { return span.kind == Span::Kind::Message && span.peer == 1; });
   ASSERT_NE(sent, record.spans.end());
   EXPECT_NEAR(sent->end - sent->begin, 0.125, 1e-12);
+}
+
+/// Of loops of any works, messages and waits, in loops, the same holds.
+TEST(Record, RandomLoops) {
+  std::mt19937 random(11);
+  auto below = [&](unsigned n) { return int64_t(random() % n); };
+  for (int trial = 0; trial < 200; ++trial) {
+    Told step;
+    Actions body;
+    for (int64_t i = 2 + below(6); i; --i) {
+      const double seconds = double(1 + below(20)) / 4;
+      const int64_t ticket = below(3);
+      switch (below(4)) {
+      case 0:
+        body.push_back(step.work(seconds));
+        break;
+      case 1:
+        body.push_back(step.message(seconds, -1, size_t(3 + below(3))));
+        break;
+      case 2:
+        body.push_back(step.message(seconds, ticket, size_t(3 + ticket)));
+        break;
+      default:
+        body.push_back(step.wait(ticket, below(2)));
+      }
+    }
+    if (below(2))
+      body = {Told::loop(2 + below(40), body), step.work(1)};
+    step.stages = {{step.message(5, 0), Told::loop(100, body), step.wait(0), step.wait(1), step.wait(2), step.work(1)}};
+    for (const double host : {0.0, 0.5}) {
+      Record record;
+      const StepTime time = timeOf(step, plainMachine(host), {}, &record);
+      expectNoGap(record, 1, time.seconds);
+      expectTerms(record, time, 1);
+      ASSERT_FALSE(HasFailure()) << "trial " << trial << " host " << host;
+    }
+  }
 }
 
 /// Nobody's record changes what a step takes.
