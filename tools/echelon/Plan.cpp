@@ -257,6 +257,10 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
 }
 
 int plan(const PlanOptions &options) {
+  if (!options.trace.empty() && options.trace == options.write) {
+    std::cerr << "echelon: --trace and --write name the same file\n";
+    return Usage;
+  }
   const bool compares = !options.other.empty();
   int exitCode = Fine;
   std::optional<Printed> printed = planned(options, options.json || compares, exitCode);
