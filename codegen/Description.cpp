@@ -10,9 +10,11 @@
 #include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
 #include "passes/Moments.h"
+#include "passes/cost/CallName.h"
 #include "passes/cost/ProgramCost.h"
 #include "runtime/sync/SyncPolicy.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include <set>
 
 using namespace mlir;
@@ -78,6 +80,7 @@ private:
   void choices();
   void rows();
   void partialFunctions();
+  void profiled();
 
   ModuleOp module;
   const codegen::Target &target;
@@ -437,8 +440,22 @@ void Tables::print() {
   field("version", quoted(ECHELON_VERSION));
   functions();
   if (profile)
-    field("profiled", "profiled");
+    profiled();
   os << "  return p;\n}\n";
+}
+
+/// What stands beside the probes, and what their times are held against.
+void Tables::profiled() {
+  field("profiled", "profiled");
+  auto by = module->getAttrOfType<StringAttr>(kPredictedBy);
+  if (!by)
+    return;
+  auto seconds = [&](StringRef name) {
+    auto value = module->getAttrOfType<FloatAttr>(name);
+    return llvm::format("%.4g", value ? value.getValueAsDouble() : -1);
+  };
+  os << "  p.prediction = {" << quoted(by.getValue()) << ", " << seconds(kPredictedStep) << ", "
+     << seconds(kPredictedData) << "};\n";
 }
 } // namespace
 

@@ -218,13 +218,6 @@ void Printer::from(ArrayRef<Operation *> ops, function_ref<void()> body) {
 
 //===- values ----------------------------------------------------------------------------------------------------===//
 
-std::string codegen::describe(rt::Buffer type) {
-  std::string text = "[";
-  for (const ech::Axis &a : type.getAxes())
-    text += (text.size() > 1 ? ", " : "") + a.name.str() + "=" + std::to_string(a.size);
-  return text + "]";
-}
-
 std::string codegen::shape(rt::Buffer type, SizeTable &sizes) {
   std::string text = "[";
   for (const ech::Axis &axis : type.getAxes()) {

@@ -107,8 +107,6 @@ private:
   std::string lastSource;
 };
 
-/// "[batch=32, hidden=128]".
-std::string describe(rt::Buffer type);
 /// "[batch, hidden]", by the names of sizes; a size without a name is beside its axis: "[row=14]".
 std::string shape(rt::Buffer type, SizeTable &sizes);
 

@@ -166,7 +166,7 @@ int planSpecs() {
     double forward = 0;
     bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
     if (good) {
-      forward = forwardProducts(*compilation.module);
+      forward = stepProducts(*compilation.module);
       good = compilation.lower(Stage::Shaped);
     }
     if (!good) {

@@ -6,6 +6,7 @@
 #include "passes/Phase.h"
 #include "planner/timeline/Groups.h"
 #include "runtime/program/Turns.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -101,7 +102,7 @@ public:
     step.terms = {"host", "bubble"};
   }
 
-  planner::Step run() {
+  planner::Step run(std::vector<Operation *> *toCalls) {
     SmallVector<rt::FunctionOp> functions;
     for (StringRef name : {"train", "update"})
       if (auto function = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, name)))
@@ -114,6 +115,8 @@ public:
         addAll(function.getBody().front(), all);
       step.stages.push_back(std::move(all));
     }
+    if (toCalls)
+      llvm::append_range(*toCalls, llvm::make_first_range(calls));
     return std::move(step);
   }
 
@@ -191,6 +194,7 @@ private:
   void add(rt::StagesOp op, Actions &to) {
     auto turns = std::make_shared<planner::Turns>();
     const auto count = int64_t(op.getCount()), ofStage = int64_t(op.getChunks());
+    turns->chunks = size_t(ofStage);
     const runtime::StageOrder *schedule = runtime::stageOrderNamed(op.getSchedule().str());
     const SmallVector<Block *, 2> passes = rt::blocksOf(op);
     isInTurns = true;
@@ -221,6 +225,7 @@ private:
       known = step.terms.insert(known, name);
     return size_t(known - step.terms.begin());
   }
+  size_t call(Operation *op) { return calls.try_emplace(op, calls.size()).first->second; }
   int64_t ticket(Value tickets) {
     return known.try_emplace(tickets.getAsOpaquePointer(), int64_t(known.size())).first->second;
   }
@@ -282,23 +287,25 @@ private:
     Action action;
     action.what = placeOf(step.works, work);
     action.term = term(termOf(op, work));
+    action.call = call(op);
     action.calls = callsOf(op);
     to.push_back(action);
   }
 
-  Action messageAction(planner::Message::Kind kind, int64_t bytes, planner::Group group, StringRef algorithm,
-                       StringRef axis, bool isUpdate = false) {
+  Action messageAction(Operation *op, planner::Message::Kind kind, int64_t bytes, planner::Group group,
+                       StringRef algorithm, StringRef axis, bool isUpdate = false) {
     Action action;
     action.kind = Action::Kind::Message;
     action.what =
         placeOf(step.messages, planner::Message{kind, double(bytes), group, algorithmOf(algorithm), isUpdate});
     action.term = term("messages over " + axis.str());
+    action.call = call(op);
     return action;
   }
   void add(rt::CollectiveOp op, Actions &to) {
     const std::vector<int64_t> axes(op.getMesh().begin(), op.getMesh().end());
     Action action =
-        messageAction(messageKind(op.getKind()), op.messageBytes(), planner::groupOf(sizes, axes, place.perNode),
+        messageAction(op, messageKind(op.getKind()), op.messageBytes(), planner::groupOf(sizes, axes, place.perNode),
                       op.getAlgorithm(), op.getAxis(), isOfUpdate(op));
     if (op.isStarted())
       action.ticket = ticket(op.toWaitFor());
@@ -309,7 +316,7 @@ private:
     const int64_t axis = op.getMesh().front(), all = sizes[size_t(axis)];
     const int64_t here = axis == over ? stage : 0;
     const int64_t peer = (here + int64_t(op.getStep()) + all) % all;
-    Action action = messageAction(planner::Message::Kind::Send, rt::buffer(op.getBuffer()).bytes(),
+    Action action = messageAction(op, planner::Message::Kind::Send, rt::buffer(op.getBuffer()).bytes(),
                                   planner::neighborsOf(sizes, axis, here, peer, place.perNode), "", op.getAxis());
     action.peer = peer;
     if (isInTurns)
@@ -329,6 +336,7 @@ private:
       return; // of a turn before; its channel tells when the next one can leave
     Action action;
     action.kind = Action::Kind::Wait;
+    action.call = call(op);
     action.ticket = ticket(op.getTicket());
     action.all = !op.getPosition();
     to.push_back(action);
@@ -340,11 +348,12 @@ private:
     const auto ranks = int64_t(op.getRanks()), bytes = rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes();
     const planner::Work part = workOf(op, ranks);
     Action hop =
-        messageAction(planner::Message::Kind::Send, bytes,
+        messageAction(op, planner::Message::Kind::Send, bytes,
                       planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
     hop.ticket = ticket(op.getY());
     Action wait, loop;
     wait.kind = Action::Kind::Wait;
+    wait.call = hop.call;
     wait.ticket = hop.ticket;
     loop.kind = Action::Kind::Loop;
     loop.trips = ranks - 1;
@@ -369,11 +378,14 @@ private:
   bool isInTurns = false;
   llvm::DenseMap<Value, int64_t> chunks;       ///< of turns, and of loops over chunks
   llvm::DenseMap<const void *, int64_t> known; ///< tickets
+  llvm::MapVector<Operation *, size_t> calls;  ///< Action::call of each
 };
 
 } // namespace
 
-planner::Step echelon::stepOf(ModuleOp module, const StepPlace &place) { return Walk(module, place).run(); }
+planner::Step echelon::stepOf(ModuleOp module, const StepPlace &place, std::vector<Operation *> *calls) {
+  return Walk(module, place).run(calls);
+}
 
 planner::Message echelon::messageOf(const MessageCost &cost, dist::MeshAttr mesh, int64_t perNode) {
   SmallVector<StringRef> names;

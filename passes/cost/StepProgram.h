@@ -12,8 +12,9 @@ struct StepPlace {
   bool isTf32 = false; ///< products of numbers of four bytes are of 19 bits
 };
 
-/// What `train` does, and `update` where there is one, of a module whose arenas are planned.
-planner::Step stepOf(mlir::ModuleOp module, const StepPlace &place);
+/// What `train` does, and `update` where there is one, of a module whose arenas are planned. `calls`: gets the
+/// operations that its actions are of, by Action::call.
+planner::Step stepOf(mlir::ModuleOp module, const StepPlace &place, std::vector<mlir::Operation *> *calls = nullptr);
 
 /// One message as a rank sees it.
 planner::Message messageOf(const MessageCost &cost, dist::MeshAttr mesh, int64_t perNode);

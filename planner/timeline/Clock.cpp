@@ -1,6 +1,7 @@
 #include "planner/timeline/Clock.h"
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace echelon::planner {
 
@@ -28,14 +29,61 @@ double Clock::end() const {
   return last;
 }
 
+void Clock::tell(Record *to, size_t stage, bool isOfTurn) {
+  record = to;
+  telling = Span();
+  telling.stage = stage;
+  telling.isOfTurn = isOfTurn;
+}
+
+void Clock::tell(Span::Kind kind, double begin, double end, size_t term) {
+  if (!record || end <= begin)
+    return;
+  Span span = telling;
+  span.kind = kind;
+  span.begin = begin;
+  span.end = end;
+  span.term = term;
+  record->add(span);
+}
+
+size_t Clock::tellMessage(const Action &action, double begin, double end) {
+  if (!record)
+    return Record::kNowhere;
+  Span span = telling;
+  span.kind = Span::Kind::Message;
+  span.begin = begin;
+  span.end = end;
+  span.term = action.term;
+  span.call = action.call;
+  span.message = action.what;
+  span.peer = action.kind == Action::Kind::Send ? action.peer : -1;
+  return record->add(span);
+}
+
+void Clock::tellAgain(const Clock &before, double begin, int64_t times) {
+  if (!record)
+    return;
+  Span span = telling;
+  span.kind = Span::Kind::Again;
+  span.begin = begin;
+  span.end = device;
+  span.from = before.since;
+  span.to = told();
+  span.times = times;
+  record->add(span);
+}
+
 void Clock::waitUntil(double time, size_t term) {
   if (time <= device)
     return;
+  tell(Span::Kind::Wait, device, time, term);
   terms[term] += time - device;
   device = time;
 }
 
 void Clock::take(double seconds, size_t term) {
+  tell(Span::Kind::Call, device, device + seconds, term);
   terms[term] += seconds;
   device += seconds;
 }
@@ -52,6 +100,7 @@ double Clock::issued(int64_t calls) {
     take(seconds, kHost);
     return device;
   }
+  tell(Span::Kind::Host, host, host + seconds, kHost);
   host += seconds;
   return host;
 }
@@ -73,8 +122,11 @@ double Clock::send(double begin, double seconds, size_t term, size_t link) {
     links[link] += shared;
     for (auto &[ticket, started] : tickets)
       for (Started &each : started)
-        if (each.link == link && each.term != term && each.end > begin)
+        if (each.link == link && each.term != term && each.end > begin) {
           each.end += shared;
+          if (each.span != Record::kNowhere)
+            record->spans[each.span].end += shared;
+        }
     for (size_t i = 0; i < queues.size(); ++i)
       if (i != term && queues[i] > begin)
         queues[i] += shared;
@@ -84,6 +136,7 @@ double Clock::send(double begin, double seconds, size_t term, size_t link) {
 }
 
 void Clock::message(const Action &action, double begin) {
+  at(action);
   if (issue.isAhead)
     host += prices->stall[action.what];
   const double called = issued(action.calls), ready = std::max({called, device, queues[action.term]});
@@ -93,15 +146,20 @@ void Clock::message(const Action &action, double begin) {
     waitUntil(called, kHost);
     waitUntil(ready, action.term);
     waitUntil(begin, kBubble);
-    waitUntil(send(device, seconds, action.term, link), action.term);
+    const double end = send(device, seconds, action.term, link);
+    tellMessage(action, device, end);
+    waitUntil(end, action.term);
     return;
   }
-  tickets[action.ticket].push_back({send(std::max(begin, ready), seconds, action.term, link), action.term, link});
+  begin = std::max(begin, ready);
+  const double end = send(begin, seconds, action.term, link);
+  tickets[action.ticket].push_back({end, action.term, link, tellMessage(action, begin, end)});
   if (const double beside = prices->overlap[action.what]; beside < 1)
     take((1 - beside) * seconds, action.term);
 }
 
 void Clock::wait(const Action &action) {
+  at(action);
   auto kept = tickets.find(action.ticket);
   if (kept == tickets.end())
     return;
@@ -118,8 +176,10 @@ void Clock::skip(const Clock &before, int64_t times) {
   if (times < 1)
     return;
   const auto n = double(times);
-  const double moved[2] = {links[0] - before.links[0], links[1] - before.links[1]};
+  const double moved[2] = {links[0] - before.links[0], links[1] - before.links[1]}, begin = device;
   device += n * (device - before.device);
+  telling.call = kNoCall;
+  tellAgain(before, begin, times);
   host += n * (host - before.host);
   for (size_t i = 0; i < 2; ++i)
     links[i] += n * moved[i];
@@ -134,7 +194,9 @@ void Clock::skip(const Clock &before, int64_t times) {
       waitUntil(started.front().end, started.front().term);
       started.pop_front();
     }
-    if (grown == 0) // an iteration starts as many as it waits for
+    for (Started &each : started)
+      each.span = Record::kNowhere; // it is of the last iteration now, which is told of with the others
+    if (grown == 0)                 // an iteration starts as many as it waits for
       for (Started &each : started)
         each.end += n * moved[each.link];
     const std::vector<Started> made(grown > 0 ? started.end() - grown : started.end(), started.end());
@@ -156,6 +218,7 @@ void Clock::loop(const Action &action) {
   Clock twoBefore = *this;
   int unsteady = 0;
   for (int64_t i = 0; i < action.trips; ++i) {
+    since = told();
     const Clock before = *this;
     const bool isLast = i + 1 == action.trips;
     next = isLast ? nullptr : &action.ahead;
@@ -213,6 +276,7 @@ void Clock::become(const Clock &other) {
   queues = other.queues;
   terms = other.terms;
   tickets = other.tickets;
+  since = other.since;
 }
 
 void Clock::run(const Actions &actions) {
@@ -221,6 +285,7 @@ void Clock::run(const Actions &actions) {
 }
 
 void Clock::run(const Action &action) {
+  at(action);
   switch (action.kind) {
   case Action::Kind::Work:
     waitUntil(issued(action.calls), kHost);
@@ -245,7 +310,7 @@ void Clock::run(const Action &action) {
     if (issue.isAhead && action.kind == Action::Kind::Send)
       waitUntil(called, kHost);
     if (pieces) {
-      pieces->push_back({0, {}, &action});
+      pieces->push_back({0, {}, &action, 0, 0});
       closePiece();
     }
     break;
@@ -263,13 +328,18 @@ void Clock::closePiece() {
   piece.terms = terms;
   for (size_t i = 0; i < terms.size(); ++i)
     piece.terms[i] -= atMark[i];
+  piece.from = fromMark;
+  piece.to = fromMark = told();
   mark = device;
   atMark = terms;
 }
 
 std::vector<Piece> Clock::runTurn(const Actions &turn) {
   std::vector<Piece> made;
+  Record *const whole = std::exchange(record, nullptr); // the first one only comes before one like it
   run(turn);
+  record = whole;
+  fromMark = told();
   mark = device;
   atMark = terms;
   pieces = &made;
@@ -284,6 +354,7 @@ void Clock::takeOver(const Clock &turn) {
   for (const auto &[ticket, started] : turn.tickets)
     for (Started each : started) {
       each.end += device - turn.device;
+      each.span = Record::kNowhere;
       links[each.link] = std::max(links[each.link], each.end);
       queues[each.term] = std::max(queues[each.term], each.end);
       tickets[ticket].push_back(each);

@@ -23,6 +23,7 @@ struct Piece {
   double seconds = 0;           ///< of the device
   std::vector<double> terms;    ///< where they went
   const Action *then = nullptr; ///< a send or a receive; null: the turn ends
+  size_t from = 0, to = 0;      ///< in the record
 };
 
 class Clock {
@@ -31,6 +32,13 @@ public:
 
   void run(const Actions &actions);
   void run(const Action &action);
+  /// Tells of all that is done from here on, as this stage; null: no longer. `isOfTurn`: it is done for all turns like
+  /// it.
+  void tell(Record *to, size_t stage, bool isOfTurn = false);
+  /// What is done next is of this action.
+  void at(const Action &action) { telling.call = action.call; }
+  /// A message of this action is under way then. Its span, or kNowhere.
+  size_t tellMessage(const Action &action, double begin, double end);
   /// When a message could begin, as far as this rank is concerned.
   double readyFor(const Action &message) const;
   /// A message that begins at this time, not before readyFor.
@@ -54,6 +62,7 @@ private:
   struct Started {
     double end = 0;
     size_t term = 0, link = 0;
+    size_t span = Record::kNowhere;
   };
 
   double issued(int64_t calls); ///< when the device can begin with what so many calls issue
@@ -62,6 +71,9 @@ private:
   void loop(const Action &action);
   void wait(const Action &action);
   void skip(const Clock &before, int64_t times);
+  void tell(Span::Kind kind, double begin, double end, size_t term);
+  void tellAgain(const Clock &before, double begin, int64_t times);
+  size_t told() const { return record ? record->spans.size() : 0; }
   int64_t likeSince(const Clock &before) const;
   std::vector<double> clocks() const;
   void closePiece();
@@ -74,6 +86,10 @@ private:
   std::vector<Piece> *pieces = nullptr;           ///< where sends and receives end one
   double mark = 0;                                ///< where the piece begins
   std::vector<double> atMark;                     ///< terms there
+  Record *record = nullptr;
+  Span telling;        ///< what all that is told has in common
+  size_t fromMark = 0; ///< of the record, there
+  size_t since = 0;    ///< of the record: where an iteration begins, in copies of the clock from then
 };
 
 } // namespace echelon::planner

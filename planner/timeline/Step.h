@@ -1,6 +1,7 @@
 // What ranks do in a step, as the program has it: the calls of each stage of a pipeline, in order, loops not unrolled.
 #pragma once
 #include "planner/machine/Work.h"
+#include "planner/timeline/Record.h"
 #include <map>
 #include <memory>
 
@@ -13,6 +14,7 @@ using Actions = std::vector<Action>;
 struct Turns {
   std::vector<Actions> bodies; ///< of each pass through each chunk of its iterations
   std::vector<size_t> order;   ///< places among the bodies
+  size_t chunks = 1;           ///< of a stage: bodies of the first pass, then as many of the second
 };
 
 struct Action {
@@ -27,15 +29,16 @@ struct Action {
     Turns, ///< all stages do theirs at this place
   };
   Kind kind = Kind::Work;
-  size_t what = 0;     ///< place among the step's works or messages
-  size_t term = 0;     ///< what its time is counted under: place among the step's terms
-  int64_t calls = 1;   ///< of the host
-  int64_t ticket = -1; ///< -1: none
-  bool all = true;     ///< of a wait
-  bool joins = false;  ///< of a message: ranks of all stages take part
-  int64_t peer = -1;   ///< of a send or receive: the other stage
-  int64_t trips = 1;   ///< of a loop
-  Actions body, ahead; ///< of a loop
+  size_t what = 0;       ///< place among the step's works or messages
+  size_t term = 0;       ///< what its time is counted under: place among the step's terms
+  size_t call = kNoCall; ///< the operation of the program that it is of
+  int64_t calls = 1;     ///< of the host
+  int64_t ticket = -1;   ///< -1: none
+  bool all = true;       ///< of a wait
+  bool joins = false;    ///< of a message: ranks of all stages take part
+  int64_t peer = -1;     ///< of a send or receive: the other stage
+  int64_t trips = 1;     ///< of a loop
+  Actions body, ahead;   ///< of a loop
   std::shared_ptr<const Turns> turns;
 };
 

@@ -13,6 +13,7 @@ struct Stage {
   const Turns *turns = nullptr;
   std::vector<std::vector<Piece>> pieces; ///< of each body
   std::vector<Clock> after;               ///< each body's clock when it has run
+  std::vector<int64_t> done;              ///< how many turns with each body
   size_t turn = 0, piece = 0;
   bool isInside = false; ///< the piece has been worked; what follows it waits
 
@@ -27,9 +28,11 @@ struct Channel {
 
 class Simulation {
 public:
-  Simulation(const Step &step, const Machine &machine, Issue issue)
-      : step(step), prices(step, machine, issue), issue(issue) {
+  Simulation(const Step &step, const Machine &machine, Issue issue, Record *record)
+      : step(step), prices(step, machine, issue), issue(issue), record(record) {
     clocks.assign(step.stages.size(), Clock(prices, issue));
+    for (size_t s = 0; s < clocks.size(); ++s)
+      clocks[s].tell(record, s);
     at.assign(step.stages.size(), 0);
     busy.assign(step.stages.size(), 0);
   }
@@ -45,11 +48,13 @@ private:
   }
   void runTurns(const std::vector<const Action *> &actions);
   bool advance(size_t s, Stage &stage);
+  void work(size_t s, Stage &stage, const Piece &piece);
   void join(const std::vector<const Action *> &actions);
 
   const Step &step;
   Prices prices;
   Issue issue;
+  Record *record;
   std::vector<Clock> clocks;
   std::vector<size_t> at; ///< of each stage: the next of its actions
   std::vector<double> busy;
@@ -57,31 +62,50 @@ private:
   double working = 0, idle = 0;                          ///< of all stages, in turns
 };
 
+void Simulation::work(size_t s, Stage &stage, const Piece &piece) {
+  const double begin = clocks[s].device;
+  clocks[s].add(piece);
+  working += piece.seconds;
+  busy[s] += piece.seconds;
+  stage.isInside = true;
+  if (!record || piece.seconds <= 0)
+    return;
+  Span span;
+  span.kind = Span::Kind::Piece;
+  span.stage = s;
+  span.begin = begin;
+  span.end = clocks[s].device;
+  span.from = piece.from;
+  span.to = piece.to;
+  span.body = stage.turns->order[stage.turn];
+  span.nth = stage.done[span.body];
+  record->add(span);
+}
+
 /// Whether the stage has gone on. It works on a piece, then meets another stage: what it sends leaves when the channel
 /// is free, what it receives has to have come.
 bool Simulation::advance(size_t s, Stage &stage) {
   Clock &clock = clocks[s];
   const size_t body = stage.turns->order[stage.turn];
   const Piece &piece = stage.pieces[body][stage.piece];
-  if (!stage.isInside) {
-    clock.add(piece);
-    working += piece.seconds;
-    busy[s] += piece.seconds;
-    stage.isInside = true;
-  }
+  if (!stage.isInside)
+    work(s, stage, piece);
   if (!piece.then) {
+    ++stage.done[body];
     ++stage.turn;
     stage.piece = 0;
     stage.isInside = false;
     return true;
   }
   const Action &action = *piece.then;
+  clock.at(action);
   const double seconds = prices.messages[action.what];
   if (action.kind == Action::Kind::Send) {
     Channel &channel = channels[{s, size_t(action.peer)}];
     const double begin = std::max(clock.device, channel.free);
     channel.free = begin + seconds;
     channel.arrivals.push_back(channel.free);
+    clock.tellMessage(action, begin, channel.free);
     if (action.ticket < 0)
       clock.waitUntil(channel.free, action.term);
     else if (const double beside = prices.overlap[action.what]; beside < 1)
@@ -106,14 +130,17 @@ void Simulation::runTurns(const std::vector<const Action *> &actions) {
   std::vector<Stage> stages(actions.size());
   for (size_t s = 0; s < stages.size(); ++s) {
     stages[s].turns = actions[s]->turns.get();
+    stages[s].done.resize(stages[s].turns->bodies.size());
     for (const Actions &body : stages[s].turns->bodies) {
       Clock turn(prices, issue);
+      turn.tell(record, s, true);
       stages[s].pieces.push_back(turn.runTurn(body));
       stages[s].after.push_back(turn);
     }
   }
   double begin = clocks[0].end(), end = 0;
   for (Clock &clock : clocks) {
+    clock.at({});
     clock.waitUntil(clock.host, kHost);
     begin = std::min(begin, clock.device);
   }
@@ -182,6 +209,7 @@ StepTime Simulation::run() {
   time.terms.assign(step.terms.size(), 0);
   for (Clock &clock : clocks) {
     const double own = clock.end();
+    clock.at({});
     clock.waitUntil(std::max(clock.device, std::min(own, clock.host)), kHost);
     clock.waitUntil(own, kHost);
     clock.waitUntil(time.seconds, kBubble);
@@ -197,8 +225,8 @@ StepTime Simulation::run() {
 
 } // namespace
 
-StepTime timeOf(const Step &step, const Machine &machine, Issue issue) {
-  return Simulation(step, machine, issue).run();
+StepTime timeOf(const Step &step, const Machine &machine, Issue issue, Record *record) {
+  return Simulation(step, machine, issue, record).run();
 }
 
 } // namespace echelon::planner

@@ -22,6 +22,7 @@ struct StepTime {
   std::vector<double> workSeconds, messageSeconds; ///< of one of each of the step's, alone
 };
 
-StepTime timeOf(const Step &step, const Machine &machine, Issue issue);
+/// `record`: gets what is done when; null: nobody wants to know.
+StepTime timeOf(const Step &step, const Machine &machine, Issue issue, Record *record = nullptr);
 
 } // namespace echelon::planner

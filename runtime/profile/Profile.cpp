@@ -62,6 +62,13 @@ Limits measured(Rank &rank, int threads) {
   return limits;
 }
 
+/// Why nothing stands beside what was measured.
+std::string whyUnpredicted(Rank &rank) {
+  return std::string("nothing was predicted beside it: ") +
+         (rank.device() ? "the spec says no cluster of GPUs, or they are emulated"
+                        : "nobody has measured this machine; echelon calibrate does");
+}
+
 /// In the order of Between.
 constexpr const char *kBetween[] = {"evaluation after step", "snapshot after step"};
 
@@ -168,7 +175,9 @@ std::string Profile::text() const {
   const std::vector<ProfiledOp> &ops = rank.program().profiled;
   const size_t entries = laps.all().size();
   const double steps = double(done);
-  ProfileSummary summary{limits, done, leftOut, stepSeconds / steps, rank.size(), {}};
+  const Prediction &prediction = rank.program().prediction;
+  ProfileSummary summary{limits,         done, leftOut, stepSeconds / steps, rank.size(), {}, prediction.machine,
+                         prediction.step};
   for (size_t e = 0; e < entries; ++e) {
     ProfileRow row;
     const double calls = all[kNumbers * e + 2] / steps;
@@ -179,6 +188,10 @@ std::string Profile::text() const {
     row.seconds = all[kNumbers * e] / steps;
     row.waited = std::min(all[kNumbers * e + 1] / steps, row.seconds);
     row.calls = calls;
+    if (e < ops.size() && ops[e].predicted >= 0)
+      row.predicted = calls * ops[e].predicted;
+    else if (e == ops.size() + size_t(Around::Data))
+      row.predicted = prediction.data;
     row.fastest = row.slowest = row.seconds;
     for (int r = 1; r < rank.size(); ++r) {
       const double there = all[kNumbers * (size_t(r) * entries + e)] / steps;
@@ -187,7 +200,7 @@ std::string Profile::text() const {
     }
     summary.rows.push_back(std::move(row));
   }
-  return profileText(summary);
+  return profileText(summary) + "\n" + (summary.predictedBy.empty() ? whyUnpredicted(rank) : predictionText(summary));
 }
 
 std::string Profile::writeTrace() {

@@ -2,6 +2,7 @@
 #include "runtime/launch/Printable.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace echelon::runtime {
@@ -129,6 +130,67 @@ std::string profileText(const ProfileSummary &summary) {
   return text + formatted("accounted for: %.2f %% of the step; %.0f probes took %.2f %% of it",
                           100 * named / summary.stepSeconds, laps,
                           100 * laps * summary.limits.lap / summary.stepSeconds);
+}
+
+namespace {
+/// "   0.0501    0.3027    0.3528   1.17"; without a prediction only what was measured.
+std::string heldAgainst(double predicted, double seconds) {
+  if (predicted < 0)
+    return formatted("        -          - %10.4f      -", 1e3 * seconds);
+  std::string text = formatted("%9.4f %10.4f %10.4f", 1e3 * (seconds - predicted), 1e3 * predicted, 1e3 * seconds);
+  return text + (predicted > 0 ? formatted(" %6.2f", seconds / predicted) : "      -");
+}
+
+struct Parts {
+  double predicted = 0, seconds = 0;
+  int count = 0;
+
+  void add(const ProfileRow &row) {
+    predicted += row.predicted;
+    seconds += row.seconds;
+    ++count;
+  }
+};
+} // namespace
+
+std::string predictionText(const ProfileSummary &summary) {
+  std::vector<ProfileRow> rows;
+  for (const ProfileRow &row : summary.rows)
+    if (row.calls > 0)
+      rows.push_back(row);
+  const auto lost = [](const ProfileRow &row) { return row.seconds - row.predicted; };
+  std::stable_sort(rows.begin(), rows.end(), [&](const ProfileRow &a, const ProfileRow &b) {
+    const bool isKnown = a.predicted >= 0, isOther = b.predicted >= 0;
+    return isKnown != isOther ? isKnown : isKnown ? lost(a) > lost(b) : a.seconds > b.seconds;
+  });
+  std::string text =
+      formatted("predicted: %.4f ms a step; measured: %.4f ms, %.2f times that", 1e3 * summary.predictedStep,
+                1e3 * summary.stepSeconds, summary.stepSeconds / summary.predictedStep);
+  text += "; by " + printable(summary.predictedBy) + "\n  lost ms  predicted   measured  ratio  line  operation\n";
+  Parts known, near;
+  double unknown = 0, small = 0;
+  int hidden = 0;
+  for (const ProfileRow &row : rows) {
+    const bool isKnown = row.predicted >= 0;
+    isKnown ? known.add(row) : void(unknown += row.seconds);
+    if (std::abs(isKnown ? lost(row) : row.seconds) >= kShown * summary.stepSeconds) {
+      text += heldAgainst(row.predicted, row.seconds) + "  " + printable(row.line) + (row.line.empty() ? "" : "  ") +
+              printable(row.op) + "\n";
+    } else if (isKnown) {
+      near.add(row);
+    } else {
+      small += row.seconds;
+      ++hidden;
+    }
+  }
+  if (near.count)
+    text += heldAgainst(near.predicted, near.seconds) + "  " + std::to_string(near.count) +
+            " more, each off by less than 0.1 % of the step\n";
+  if (hidden)
+    text += heldAgainst(-1, small) + "  " + std::to_string(hidden) + " more, each below 0.1 % of the step\n";
+  text += heldAgainst(known.predicted, known.seconds) + "  all that is predicted\n";
+  return text +
+         formatted("not predicted: %.4f ms, %.2f %% of the step", 1e3 * unknown, 100 * unknown / summary.stepSeconds);
 }
 
 } // namespace echelon::runtime

@@ -23,6 +23,7 @@ struct ProfileRow {
   double calls = 0;
   double flops = 0, bytes = 0;
   double fastest = 0, slowest = 0; // seconds, over the ranks
+  double predicted = -1;           // seconds; negative: nobody says
 };
 
 struct ProfileSummary {
@@ -31,6 +32,8 @@ struct ProfileSummary {
   double stepSeconds = 0; // by the clock on the wall
   int ranks = 1;
   std::vector<ProfileRow> rows;
+  std::string predictedBy;  // whose figures rows are held against, for people; empty: there are none
+  double predictedStep = 0; // seconds
 };
 
 /// Seconds that the machine would take at its limits: the longer of arithmetic and traffic; 0 where there is neither.
@@ -38,5 +41,8 @@ double boundOf(const ProfileRow &row, const Limits &limits);
 
 /// The table: rows by time, sums by kind, and how much of the step they account for.
 std::string profileText(const ProfileSummary &summary);
+
+/// Rows by what they lose against what was predicted, and those of which nothing was. Of a summary that is predicted.
+std::string predictionText(const ProfileSummary &summary);
 
 } // namespace echelon::runtime

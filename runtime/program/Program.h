@@ -142,11 +142,19 @@ struct Fingerprint {
 
 /// One operation of the step, in a program that is to be profiled.
 struct ProfiledOp {
-  const char *op;       // what it is and on what: "gemm h [batch=32, hidden=128]"
-  const char *line;     // of the spec: "mlp.ech:15"
-  const char *kind;     // it is summed up under
-  int64_t flops, bytes; // that one call needs: what its time is held against
-  int group = -1;       // of a collective: an index into Program::groups
+  const char *op;        // what it is and on what: "gemm h [batch=32, hidden=128]"
+  const char *line;      // of the spec: "mlp.ech:15"
+  const char *kind;      // it is summed up under
+  int64_t flops, bytes;  // that one call needs: what its time is held against
+  int group = -1;        // of a collective: an index into Program::groups
+  double predicted = -1; // seconds of one call, by Program::prediction; negative: nobody says
+};
+
+/// What a step is to take by what is known of a machine, in a program that is to be profiled.
+struct Prediction {
+  std::string machine; // whose figures these are, for people; empty: there are none
+  double step = 0;     // seconds
+  double data = -1;    // of these, until the batch is in its place; negative: nobody says
 };
 
 /// Where a run took its place in its own history: after `step` steps and `samples` samples. The optimizer's moments
@@ -218,6 +226,7 @@ struct Program {
   SyncPolicy sync;
   std::vector<Fingerprint> fingerprints;
   std::vector<ProfiledOp> profiled; // the step calls Rank::lap after each; empty: it does not
+  Prediction prediction;            // of `profiled`
   std::string plan;                 // text for --plan
   std::string version;              // of the compiler
   Course course;                    // set where the run goes on from a snapshot

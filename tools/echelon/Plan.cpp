@@ -1,18 +1,18 @@
 // echelon plan SPEC [OTHER] [--json]: what a step takes, stores, communicates and decays, read off the program that
 // would run.
 #include "passes/cost/ProgramCost.h"
-#include "tools/driver/compile/RecomputeChoice.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
-#include "tools/driver/compile/SnapshotChoice.h"
-#include "tools/driver/compile/StepCost.h"
+#include "tools/driver/compile/StepTrace.h"
 #include "tools/driver/compile/WeightDecay.h"
-#include "tools/driver/search/LayoutChoice.h"
+#include "tools/echelon/ChoiceJson.h"
 #include "tools/echelon/Commands.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/PlanDifference.h"
 #include "tools/echelon/StepJson.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -24,6 +24,7 @@ namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
   std::string write;      // the explicit spec's file; empty: none
+  std::string trace;      // the predicted step's file; empty: none
   std::string other;      // a second spec, which is compared; empty: none
   std::string otherTrain; // its train block; empty: the same name
 };
@@ -41,63 +42,6 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
                         {"place", m.place},
                         {"reason", m.reason}});
   return messages;
-}
-
-nlohmann::ordered_json toJson(const RecomputeChoice &choice) {
-  auto one = [&](const RecomputeTrial &trial) -> nlohmann::ordered_json {
-    return {{"policy", frontend::printable(trial.policy.text())},
-            {"step_time_s", trial.seconds},
-            {"bytes", trial.bytes},
-            {"fits", choice.fits(trial)}};
-  };
-  nlohmann::ordered_json others = nlohmann::ordered_json::array();
-  for (const RecomputeTrial &trial : choice.others)
-    others.push_back(one(trial));
-  return {{"limit_bytes", choice.limit ? nlohmann::ordered_json(choice.limit) : nlohmann::ordered_json()},
-          {"chosen", one(choice.chosen)},
-          {"others", others}};
-}
-
-nlohmann::ordered_json toJson(const SnapshotChoice &snapshots) {
-  nlohmann::ordered_json made = {
-      {"auto", snapshots.isAuto},
-      {"every_steps", snapshots.everySteps ? nlohmann::ordered_json(snapshots.everySteps) : nlohmann::ordered_json()},
-      {"bytes", snapshots.bytes}};
-  if (!snapshots.lacks.empty()) {
-    made["lacks"] = frontend::printable(snapshots.lacks);
-    return made;
-  }
-  made["wait_s"] = snapshots.run.wait;
-  made["write_s"] = snapshots.run.write;
-  made["restart_s"] = snapshots.run.restart;
-  made["between_failures_s"] = snapshots.run.between;
-  made["goodput"] = snapshots.loss.goodput;
-  made["lost_to_snapshots"] = snapshots.loss.snapshots;
-  made["lost_to_failures"] = snapshots.loss.failures;
-  if (snapshots.likelihood)
-    made["failure_probability"] = *snapshots.likelihood;
-  return made;
-}
-
-nlohmann::ordered_json toJson(const PlannedLayout &layout) {
-  nlohmann::ordered_json made = {
-      {"layout", layout.layoutText()},        {"micro_batch", layout.batch / layout.microBatches},
-      {"micro_batches", layout.microBatches}, {"step_time_s", layout.seconds},
-      {"memory_bytes", layout.bytes},         {"terms", layout.terms}};
-  if (!layout.recompute.empty())
-    made["recompute"] = layout.recompute;
-  return made;
-}
-
-nlohmann::ordered_json toJson(const LayoutChoice &choice) {
-  nlohmann::ordered_json others = nlohmann::ordered_json::array();
-  for (const PlannedLayout &other : choice.runnersUp)
-    others.push_back(toJson(other));
-  return {{"chosen", toJson(choice.best)}, {"candidates", choice.counted},
-          {"no_room", choice.without},     {"cut", choice.cut},
-          {"refused", choice.refused},     {"fit", choice.fit},
-          {"compiled", choice.asked},      {"search_s", choice.seconds},
-          {"runners_up", others}};
 }
 
 nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<std::string> &mathematics,
@@ -154,7 +98,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       {"mathematics",
        mathematics.empty() ? nlohmann::ordered_json("sequential") : nlohmann::ordered_json(mathematics)}};
   if (compilation.recomputeChoice)
-    made["recompute"]["auto"] = toJson(*compilation.recomputeChoice);
+    made["recompute"]["auto"] = choiceJson(*compilation.recomputeChoice);
   if (const auto &offload = plan.offload)
     made["offload"] = {{"to", offload->directory.empty() ? "host" : frontend::printable(offload->directory)},
                        {"bytes", offload->bytes},
@@ -170,7 +114,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
   made["checkpoint_interval_s"] =
       snapshots ? nlohmann::ordered_json(snapshots->everySeconds) : nlohmann::ordered_json();
   if (snapshots)
-    made["checkpoint"] = toJson(*snapshots);
+    made["checkpoint"] = choiceJson(*snapshots);
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)
@@ -186,7 +130,7 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
   if (plan.pipeline)
     made["pipeline"]["busy_s"] = step.time.busy;
   if (compilation.options.chosen)
-    made["alternatives"] = toJson(*compilation.options.chosen);
+    made["alternatives"] = choiceJson(*compilation.options.chosen);
   made["work"] = workJson(step.step, step.time);
   return made;
 }
@@ -229,6 +173,29 @@ bool writeSpec(const Compilation &compilation, const std::string &file) {
   return false;
 }
 
+/// The predicted step as trace events. False: it has been said why.
+bool writeTrace(const Compilation &compilation, const StepCost &step, const StepRecord &told, const std::string &file) {
+  if (compilation.settings.sync) {
+    std::cerr << "echelon: --trace shows a step that all ranks do together; under a sync policy workers go at their "
+                 "own pace\n";
+    return false;
+  }
+  if (compilation.wouldOverwrite(file))
+    return false;
+  std::ofstream stream(file);
+  printTrace(step, told, stream);
+  if (stream.flush())
+    return true;
+  std::cerr << "echelon: cannot write " << frontend::quoted(file) << ": " << std::strerror(errno) << "\n";
+  return false;
+}
+
+std::string traceText(const StepRecord &told, const std::string &file) {
+  return "trace of the step in " + frontend::printable(file) +
+         (told.record.isFull() ? ", of its first " + std::to_string(planner::Record::kMost) + " events" : "") +
+         ": ui.perfetto.dev opens it\n";
+}
+
 /// What is printed of one spec; as text or as JSON.
 struct Printed {
   std::string text;
@@ -245,12 +212,12 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
     return std::nullopt;
   }
   std::vector<std::string> mathematics, ofClauses;
-  double forward = 0;
+  double products = 0;
   bool good = compilation.parse() && compilation.resolve() && compilation.elaborate();
   if (good) {
     mathematics = compilation.otherMathematics();
     ofClauses = sentencesOfClauses(compilation.settings);
-    forward = forwardProducts(*compilation.module);
+    products = stepProducts(*compilation.module);
     good = compilation.lower(Stage::Shaped);
   }
   compilation.printDiagnostics();
@@ -261,11 +228,14 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   ProgramCost made = programCost(*compilation.module, !compilation.settings.checkpoint.directory.empty());
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
-  const StepCost step = stepCost(compilation, forward, made);
+  StepRecord told;
+  const StepCost step = stepCost(compilation, products, made, options.trace.empty() ? nullptr : &told);
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
-    snapshots = snapshotChoice(compilation, step, made);
-  if (!options.write.empty() && !writeSpec(compilation, options.write)) {
+    snapshots = compilation.snapshotChoice ? *compilation.snapshotChoice // of `checkpoint auto`
+                                           : snapshotChoice(compilation, step, made);
+  if ((!options.write.empty() && !writeSpec(compilation, options.write)) ||
+      (!options.trace.empty() && !writeTrace(compilation, step, told, options.trace))) {
     exitCode = Usage;
     return std::nullopt;
   }
@@ -281,12 +251,17 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
                     choiceText(compilation) + recomputeText(recompute) +
                     (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") +
                     decayText(decay) + mathematicsText("mathematics: not that of one device", mathematics) +
-                    mathematicsText("mathematics", ofClauses);
+                    mathematicsText("mathematics", ofClauses) +
+                    (options.trace.empty() ? "" : traceText(told, options.trace));
   }
   return printed;
 }
 
 int plan(const PlanOptions &options) {
+  if (!options.trace.empty() && options.trace == options.write) {
+    std::cerr << "echelon: --trace and --write name the same file\n";
+    return Usage;
+  }
   const bool compares = !options.other.empty();
   int exitCode = Fine;
   std::optional<Printed> printed = planned(options, options.json || compares, exitCode);
@@ -335,7 +310,11 @@ void addPlan(CLI::App &app, int &exitCode) {
   command->add_option("--write", options->write, "a file for the spec with every choice of the layout in it")
       ->type_name("OUT.ech")
       ->excludes(other);
+  command->add_option("--trace", options->trace, "a file for what the step does when, for ui.perfetto.dev")
+      ->type_name("FILE")
+      ->excludes(other);
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes\n"
+                  "  echelon plan spec.ech --trace step.json\n"
                   "  echelon plan before.ech after.ech\n"
                   "  echelon plan spec.ech spec.ech --train small --other-train large");
   command->callback([options, command, &exitCode] {

@@ -89,3 +89,36 @@ TEST(Table, WaitsForLong) {
       << text;
   EXPECT_NE(text.find("  1.00 %     0.1000        -  messages\n"), std::string::npos) << text;
 }
+
+// By what each loses against its prediction; what is near to it in one line, what nobody predicted without one, at the
+// end.
+TEST(Table, Prediction) {
+  ProfileSummary s = summary(1);
+  s.predictedBy = "desk, as the spec has it";
+  s.predictedStep = 5e-3;
+  s.rows[0].predicted = 3e-3;      // the loop is faster than that
+  s.rows[1].predicted = 2e-3;      // the product three times as slow
+  s.rows[2].predicted = 0.0005e-3; // as good as right
+  EXPECT_EQ(predictionText(s), "predicted: 5.0000 ms a step; measured: 10.0000 ms, 2.00 times that; by desk, as the "
+                               "spec has it\n"
+                               "  lost ms  predicted   measured  ratio  line  operation\n"
+                               "   4.0000     2.0000     6.0000   3.00  a.ech:3  gemm a\n"
+                               "  -2.0000     3.0000     1.0000   0.33  a.ech:3  loop h\n"
+                               "        -          -     1.0000      -  rest\n"
+                               "   0.0005     0.0005     0.0010   2.00  1 more, each off by less than 0.1 % of the "
+                               "step\n"
+                               "   2.0005     5.0005     7.0010   1.40  all that is predicted\n"
+                               "not predicted: 1.0000 ms, 10.00 % of the step");
+}
+
+// What took no time worth a line and what was predicted to take none have no ratio.
+TEST(Table, PredictedToTakeNothing) {
+  ProfileSummary s = summary(1);
+  s.predictedStep = 10e-3;
+  s.rows[0].predicted = 0;
+  const std::string text = predictionText(s);
+  EXPECT_NE(text.find("   1.0000     0.0000     1.0000      -  a.ech:3  loop h\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("        -          -     0.0010      -  1 more, each below 0.1 % of the step\n"),
+            std::string::npos)
+      << text;
+}

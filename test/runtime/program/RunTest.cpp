@@ -53,7 +53,25 @@ TEST_F(LinearRun, Profile) {
     ASSERT_NE(accounted, std::string::npos);
     EXPECT_GT(std::stod(out.substr(accounted + 15)), 50);
     EXPECT_LT(std::stod(out.substr(accounted + 15)), 110);
+    EXPECT_NE(out.find("nothing was predicted beside it: nobody has measured this machine; echelon calibrate does\n"),
+              std::string::npos)
+        << out;
   }
+}
+
+// Where the program says what it was predicted to take, that stands beside what was measured: of the operation and of
+// reading the data; the rest is what nobody predicted.
+TEST_F(LinearRun, ProfileBesidePrediction) {
+  Program program = linear::program(folder, 1, 1, 2);
+  program.step = steppedWithLap;
+  program.profiled = {{"whole step", "linear.ech:7", "loops", 1000, 4000, -1, 1000}};
+  program.prediction = {"a snail", 3000, 2000};
+  ASSERT_EQ(run(program, {"--transport", "threads", "--steps", "12"}), 0) << messages;
+  EXPECT_NE(out.find("predicted: 3000000.0000 ms a step; measured: "), std::string::npos) << out;
+  EXPECT_NE(out.find(" times that; by a snail\n"), std::string::npos) << out;
+  for (const char *part : {" 1000000.0000 ", " 2000000.0000 ", " 3000000.0000 "}) // the step, the data, both
+    EXPECT_NE(out.find(part), std::string::npos) << part << out;
+  EXPECT_NE(out.find("\nnot predicted: "), std::string::npos) << out;
 }
 
 // A run that ends before a step was measured says so: after its first evaluation, at step 8.

@@ -16,6 +16,7 @@
 #include "runtime/data/File.h"
 #include "tools/driver/build/Paths.h"
 #include "tools/driver/compile/LayoutText.h"
+#include "tools/driver/compile/Prediction.h"
 #include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/StageDump.h"
 #include "tools/driver/edit/Settings.h"
@@ -445,6 +446,8 @@ bool Compilation::lower(Stage until) {
 }
 
 bool Compilation::emit(std::string &text) {
+  if (options.profile)
+    predictCalls(*this);
   llvm::raw_string_ostream stream(text);
   return mlir::succeeded(emitProgram(*module, target(), sources, stream, options.profile)) && !diagnostics.hasErrors();
 }

@@ -2,7 +2,7 @@
 
 #include "frontend/resolve/MachineOf.h"
 #include "ir/dist/State.h"
-#include "ir/ech/Ech.h"
+#include "ir/ech/Reverse.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/cost/StepProgram.h"
 #include "llvm/ADT/StringExtras.h"
@@ -13,15 +13,22 @@
 
 namespace echelon {
 
-double forwardProducts(mlir::ModuleOp module) {
-  auto train = mlir::SymbolTable::lookupSymbolIn(module, "train");
+double stepProducts(mlir::ModuleOp module) {
+  auto train = mlir::dyn_cast_or_null<ech::StepOp>(mlir::SymbolTable::lookupSymbolIn(module, "train"));
   double flops = 0;
   if (!train)
     return flops;
+  ech::Reverse reverse;
+  reverse.follow(train.getBody().front(), [&](ech::ReadOp read) {
+    auto variable = mlir::SymbolTable::lookupNearestSymbolFrom<ech::VariableOp>(read, read.getSourceAttr());
+    return variable && variable.getKind() == ech::VariableKind::Param;
+  });
   train->walk([&](ech::Costed op) {
     if (!llvm::isa<ech::DotOp, ech::ConvOp, ech::AttentionOp>(op))
       return;
-    double times = 1;
+    // one forward, and one more for each factor that a derivative flows to: two, of attention for two products
+    const auto derived = llvm::count_if(op->getOperands(), [&](mlir::Value v) { return reverse.isActive(v); });
+    double times = 1 + double(std::min<int64_t>(derived, 2));
     for (auto loop = op->getParentOfType<ech::RepeatOp>(); loop; loop = loop->getParentOfType<ech::RepeatOp>())
       times *= double(loop.getCount());
     flops += times * double(op.flops());
@@ -65,25 +72,27 @@ std::string grouped(double number) {
 }
 } // namespace
 
-StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost) {
+StepCost stepCost(const Compilation &compilation, double products, ProgramCost &cost, StepRecord *told) {
   StepCost made;
   made.machine = frontend::machineOf(*compilation.program, compilation.settings, compilation.here.get());
   if (const auto *cluster = compilation.settings.cluster; compilation.here && (!cluster || !cluster->nodes))
     made.measuredIn = compilation.hereFile;
   const int64_t perNode = compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
-  made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"});
+  made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"},
+                     told ? &told->calls : nullptr);
   // where cores compute, they also issue calls and move what is sent
   const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
-  made.time = planner::timeOf(made.step, made.machine, issue);
+  made.time = planner::timeOf(made.step, made.machine, issue, told ? &told->record : nullptr);
   if (const double input = issue.isAhead ? 0 : made.machine.inputSeconds(double(cost.inputBytes)); input > 0) {
     made.step.terms.emplace_back("data");
     made.time.terms.push_back(input);
     made.time.seconds += input;
+    made.dataSeconds = input;
   }
   made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
   made.samples = compilation.settings.samplesAStep();
   made.tokens = tokensOf(compilation.facts);
-  made.modelFlops = 3 * forward;
+  made.modelFlops = products;
   made.peak = made.machine.device.peak(precisionOf(made.step));
   if (dist::MeshAttr mesh = dist::meshOf(*compilation.module))
     for (std::vector<MessageCost> *messages : {&cost.messages, &cost.meetingMessages})

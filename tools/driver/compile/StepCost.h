@@ -6,9 +6,10 @@
 
 namespace echelon {
 
-/// Additions and multiplications of the products of a step's forward pass, on all ranks, as the model has them: nothing
-/// is computed again, and masked scores count. Of an elaborated module.
-double forwardProducts(mlir::ModuleOp module);
+/// Additions and multiplications of a step's products, on all ranks, as the model has them: nothing is computed again,
+/// masked scores count, and so do the two derivatives of each product, but for factors that no parameter has a share
+/// in, such as the first layer's input. Of an elaborated module.
+double stepProducts(mlir::ModuleOp module);
 
 struct StepCost {
   planner::Machine machine;
@@ -17,8 +18,9 @@ struct StepCost {
   int64_t ranks = 1;
   int64_t samples = 0;    ///< of a step
   int64_t tokens = 0;     ///< of a sample, where the model has sequences; else 0
-  double modelFlops = 0;  ///< of a step: three times the forward pass's, since each product has two derivatives
+  double modelFlops = 0;  ///< of a step: its stepProducts
   std::string measuredIn; ///< the file that this machine was measured into; empty: it is none, or typical
+  double dataSeconds = 0; ///< of the step: until the batch is in its place
   double peak = 0;        ///< flop/s of a device, in the precision of most of its products; 0: not said
 
   double samplesPerSecond() const { return time.seconds > 0 ? double(samples) / time.seconds : 0; }
@@ -33,7 +35,14 @@ struct StepCost {
   std::string text(int64_t bytes) const; ///< for people; `bytes`: that a rank takes
 };
 
-/// Of a compilation whose arenas are planned; `forward`: its forwardProducts. Messages are told what each takes.
-StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &cost);
+/// What a simulated step did when; `calls`: the operations that Span::call numbers.
+struct StepRecord {
+  planner::Record record;
+  std::vector<mlir::Operation *> calls;
+};
+
+/// Of a compilation whose arenas are planned; `products`: its stepProducts. Messages are told what each takes.
+/// `told`: gets what is done when, the data not counted; null: nobody wants to know.
+StepCost stepCost(const Compilation &compilation, double products, ProgramCost &cost, StepRecord *told = nullptr);
 
 } // namespace echelon

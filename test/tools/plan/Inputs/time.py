@@ -21,7 +21,7 @@ near(plan["samples_per_s"], plan["batch"] / plan["step_time_s"], 1e-9)
 assert plan["fits"] is True
 if name == "flat":
     near(plan["step_time_s"], 0.030)
-    near(plan["mfu"], 0.5)
+    near(plan["mfu"], 1 / 3)
     near(time["products"], 0.010)
     near(time["messages over dp"], 0.020)
     assert plan["bubble_fraction"] == 0
