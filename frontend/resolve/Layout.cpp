@@ -147,7 +147,7 @@ void TrainResolver::parts(const SplitClause &c, MeshAxisSettings &axis) {
   const int64_t wanted = axis.size * axis.chunks;
   if (!axis.balanced && !layoutOpen && int64_t(c.counts.size()) != wanted)
     error(Code::E0404, c.partsRange,
-          std::to_string(c.counts.size()) + " parts are given, and " + axis.name + " = " + std::to_string(axis.size) +
+          std::to_string(c.counts.size()) + (c.counts.size() == 1 ? " part is given, and " : " parts are given, and ") + axis.name + " = " + std::to_string(axis.size) +
               " ranks take " +
               (axis.chunks > 1 ? std::to_string(axis.chunks) + " each, " + std::to_string(wanted) + " in all"
                                : "one each"));
@@ -350,7 +350,7 @@ void TrainResolver::finishLayout() {
       for (int64_t n = std::min(micro, settings.batch / ranks), tries = 1 << 16; n > 0 && tries && !fits; --n, --tries)
         fits = settings.batch / ranks % n == 0 ? n : 0;
     std::string remedy = fits ? "; micro batches of " + std::to_string(fits) + " would"
-                              : "; the batch is a multiple of " + std::to_string(ranks);
+                              : "; the batch is a multiple of " + plain(double(micro) * double(ranks));
     error(Code::E0308, join(clause->size.range, clause->micro->range),
           "a batch of " + std::to_string(settings.batch) + " does not divide into micro batches of " +
               std::to_string(micro) +

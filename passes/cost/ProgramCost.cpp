@@ -260,7 +260,8 @@ std::string OffloadCost::text() const {
   auto megabytes = [](int64_t bytes) { return llvm::format("%.3f MB", static_cast<double>(bytes) / 1e6); };
   os << "  of the optimizer" << (params ? " and the parameters of repeats, " : ", ") << megabytes(bytes)
      << " are offloaded to " << (directory.empty() ? "the host's memory" : '"' + runtime::printable(directory) + '"')
-     << ", of which two pieces of " << megabytes(piece) << " are " << (isOfGpu ? "on the device" : "in memory");
+     << (resident() == bytes ? ", all of it in the two pieces of " : ", of which two pieces of ") << megabytes(piece)
+     << (resident() == bytes ? " that are " : " are ") << (isOfGpu ? "on the device" : "in memory");
   if (isOfGpu)
     os << "; the host has " << megabytes(ofHost()) << " of memory for them";
   os << "\n";
