@@ -103,7 +103,7 @@ public:
 
   planner::Step run() {
     SmallVector<rt::FunctionOp> functions;
-    for (StringRef name : {"train", "update"})
+    for (const std::string &name : place.functions)
       if (auto function = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, name)))
         functions.push_back(function);
     for (rt::FunctionOp function : functions)

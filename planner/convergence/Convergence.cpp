@@ -8,11 +8,18 @@
 namespace echelon::planner {
 
 namespace {
-constexpr size_t kFree = 4;    // a and b, each as what it is above 0 less what it is below
-constexpr size_t kShapes = 3;  // h
-constexpr double kNear = 0.1;  // of the way to the target: from there on errors count in the value's unit
-constexpr double kEnd = 1e9;   // steps: what takes more is not reached
-constexpr double kTiny = 1e-9; // of the way: what is left to a floor at least
+constexpr size_t kFeatures = 5; // a above and below 0, and h
+constexpr double kNear = 0.1;   // of the way to the target: from there on errors count in the value's unit
+constexpr double kEnd = 1e9;    // steps: what takes more is not reached
+constexpr double kTiny = 1e-9;  // of the best value: what is left to a floor at least
+
+/// Steps of a degree for those of the least one.
+double stretch(double beyond, double slope) {
+  if (slope >= 0)
+    return 1 + slope * beyond;
+  const double q = 1 / (1 - slope);
+  return q + (1 - q) / (1 + beyond);
+}
 
 Curve bestSoFar(Curve curve, bool isBelow) {
   for (size_t i = 1; i < curve.points.size(); ++i) {
@@ -73,31 +80,30 @@ double Convergence::weightAt(double value) const {
   return 1 / (1 + far * far);
 }
 
-std::vector<double> Convergence::featuresOf(double step, double degree) const {
-  const double slow = least / degree, fast = 1 - slow;
-  const double part = step / double(last);
-  const double shapes[kShapes] = {std::log1p(step), std::sqrt(part), part};
-  std::vector<double> row = {1, -1, fast, -fast};
-  for (double shape : shapes) {
-    row.push_back(-shape * slow);
-    row.push_back(-shape * fast);
-  }
-  return row;
+std::vector<double> Convergence::featuresOf(double step, double degree, double slope) const {
+  const double own = step / stretch(degree / least - 1, slope), part = own / double(last);
+  return {1, -1, -std::log1p(own), -std::sqrt(part), -part};
 }
 
-Convergence::Model Convergence::fitted(double floor, const Curve *leftOut) const {
-  Equations equations(kFree + 2 * kShapes);
+/// `part`: of the way, by which the floor lies beyond the best value.
+Convergence::Model Convergence::fitted(double part, double slope, const Curve *leftOut) const {
+  const double way = std::max(std::abs(first - extreme), 1e-12);
+  Model model;
+  model.slope = slope;
+  model.floor = target.isBelow ? extreme - part * way : extreme + part * way;
+  if (target.isBelow && std::min(first, extreme) > 0)
+    model.floor = std::clamp(model.floor, 0.0, extreme * (1 - kTiny));
+  Equations equations(kFeatures);
   for (const Curve &curve : curves) {
     if (&curve == leftOut)
       continue;
     for (const auto &[step, value] : curve.points) {
-      const double left = std::abs(value - floor); // an error of the logarithm is one of the value by what is left
+      const double left =
+          std::abs(value - model.floor); // an error of the logarithm is one of the value by what is left
       const double weight = left * std::sqrt(weightAt(value) / double(curve.points.size()));
-      equations.add(featuresOf(double(step), curve.degree), std::log(left), weight);
+      equations.add(featuresOf(double(step), curve.degree, slope), std::log(left), weight);
     }
   }
-  Model model;
-  model.floor = floor;
   model.x = leastSquaresAboveZero(equations);
   for (const Curve &curve : curves)
     if (&curve != leftOut)
@@ -108,26 +114,45 @@ Convergence::Model Convergence::fitted(double floor, const Curve *leftOut) const
   return model;
 }
 
-/// Over floors that lie beyond the best value by parts of the way to it.
+/// Over a grid of floors and slopes, then nearer and nearer to the best of it, in turns.
 Convergence::Model Convergence::bestOf(const Curve *leftOut) const {
-  const double way = std::max(std::abs(first - extreme), 1e-12);
-  const bool isAboveZero = std::min(first, extreme) >= 0;
-  std::optional<Model> found;
-  for (double part : {0.003, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0}) {
-    double floor = target.isBelow ? extreme - part * way : extreme + part * way;
-    if (target.isBelow && isAboveZero)
-      floor = std::max(floor, 0.0);
-    if (std::abs(extreme - floor) < kTiny * way)
-      continue;
-    Model model = fitted(floor, leftOut);
-    if (!found || model.squares < found->squares)
-      found = std::move(model);
-  }
-  return found ? *found : fitted(target.isBelow ? extreme - kTiny * way : extreme + kTiny * way, leftOut);
+  double least = 0, most = 0;
+  for (const Curve &curve : curves)
+    if (&curve != leftOut) {
+      least = least == 0 ? curve.degree : std::min(least, curve.degree);
+      most = std::max(most, curve.degree);
+    }
+  const std::vector<double> parts = {0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4, 0.7, 1.0};
+  std::vector<double> slopes = {0};
+  if (most > least)
+    for (double slope : {0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0})
+      slopes.insert(slopes.end(), {slope, -slope});
+  Model found;
+  double ofPart = 0, ofSlope = 0;
+  bool isFirst = true;
+  auto ask = [&](double part, double slope) {
+    Model model = fitted(part, slope, leftOut);
+    if (!isFirst && !(model.squares < found.squares))
+      return;
+    isFirst = false;
+    found = std::move(model);
+    ofPart = part;
+    ofSlope = slope;
+  };
+  for (double part : parts)
+    for (double slope : slopes)
+      ask(part, slope);
+  for (double factor = 1.8; factor > 1.01; factor = std::sqrt(factor))
+    for (double by : {factor, 1 / factor}) {
+      ask(ofPart * by, ofSlope);
+      if (ofSlope != 0)
+        ask(ofPart, ofSlope * by);
+    }
+  return found;
 }
 
 double Convergence::valueOf(const Model &model, double step, double degree) const {
-  const std::vector<double> row = featuresOf(step, degree);
+  const std::vector<double> row = featuresOf(step, degree, model.slope);
   double left = 0;
   for (size_t i = 0; i < row.size(); ++i)
     left += row[i] * model.x[i];

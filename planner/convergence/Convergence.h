@@ -3,11 +3,13 @@
 // After X. Pan, S. Venkataraman, Z. Tai, J. Gonzalez, "Hemingway: Modeling Distributed Optimization Algorithms", 2017:
 // the logarithm of what is left to the best value is linear in features of the step i and the degree m,
 //
-//   log |value(i, m) - floor| = a + b (1 - 1/u) - sum over h of h(i) (p_h 1/u + q_h (1 - 1/u)),   u = m / least m,
+//   log |value(i, m) - floor| = a - sum over h of p_h h(i / t(m)),   u = m / least m,
 //
-// h being log(1 + i), sqrt(i) and i, so that curves which fall by powers and curves which fall by rates are among them;
-// p and q are at least 0 (non-negative least squares), so that no curve rises again, whatever the degree; as u grows a
-// rate goes from p to q. The floor is the one under which the fit is best, and beyond all that was seen.
+// h being log(1 + i), sqrt(i) and i, so that curves which fall by powers and curves which fall by rates are among them.
+// The p are at least 0 (non-negative least squares), so that no curve rises again. Degrees differ by the steps that
+// they need for the same, t(m): 1 + s (u - 1) where more are needed, as of the local solvers of that paper, or q + (1 -
+// q) / u where fewer are, as of larger batches (S. McCandlish, J. Kaplan, D. Amodei, "An Empirical Model of Large-Batch
+// Training", 2018). The floor, which lies beyond all that was seen, and s or q are those under which the fit is best.
 //
 // A curve is the best value so far: what `until` looks for is its first step at the target. Errors count by their
 // distance from the target: near it in the value's own unit, far from it by their part of the way.
@@ -65,11 +67,12 @@ public:
 private:
   struct Model {
     double floor = 0;
+    double slope = 0;      ///< s; below 0: q is 1 / (1 - slope)
     std::vector<double> x; ///< of the features
     double squares = 0;    ///< of its errors, weighed
   };
-  std::vector<double> featuresOf(double step, double degree) const;
-  Model fitted(double floor, const Curve *leftOut) const;
+  std::vector<double> featuresOf(double step, double degree, double slope) const;
+  Model fitted(double part, double slope, const Curve *leftOut) const;
   Model bestOf(const Curve *leftOut) const;
   double valueOf(const Model &model, double step, double degree) const;
   std::optional<double> reaches(const Model &model, double degree, double value) const;

@@ -14,8 +14,8 @@ void Equations::add(std::vector<double> row, double value, double weight) {
 
 namespace {
 
-/// a^T a and a^T b, columns scaled to length 1, with a trace of ridge, so that columns which depend on each other do not
-/// break the elimination.
+/// a^T a and a^T b, columns scaled to length 1, with a trace of ridge, so that columns which depend on each other do
+/// not break the elimination.
 struct Normal {
   std::vector<std::vector<double>> matrix;
   std::vector<double> right, length;

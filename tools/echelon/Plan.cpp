@@ -1,14 +1,17 @@
 // echelon plan SPEC [OTHER] [--json]: what a step takes, stores, communicates and decays, read off the program that
 // would run.
 #include "passes/cost/ProgramCost.h"
+#include "tools/driver/compile/PolicyCost.h"
 #include "tools/driver/compile/RecomputeChoice.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/SnapshotChoice.h"
 #include "tools/driver/compile/StepCost.h"
 #include "tools/driver/compile/WeightDecay.h"
+#include "tools/driver/history/TimeToTarget.h"
 #include "tools/driver/search/LayoutChoice.h"
 #include "tools/echelon/Commands.h"
+#include "tools/echelon/HistoryJson.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/PlanDifference.h"
 #include "tools/echelon/StepJson.h"
@@ -26,6 +29,7 @@ struct PlanOptions : CompileOptions {
   std::string write;      // the explicit spec's file; empty: none
   std::string other;      // a second spec, which is compared; empty: none
   std::string otherTrain; // its train block; empty: the same name
+  std::vector<std::string> history; // logs of other runs; none: `until` is not looked at
 };
 
 nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
@@ -261,6 +265,9 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   const std::vector<LineDecay> decay = decayOf(*compilation.module, compilation.settings, compilation.sources);
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   const StepCost step = stepCost(compilation, forward, made);
+  std::optional<PolicyCost> policy;
+  if (compilation.settings.sync)
+    policy = policyCost(compilation.settings, step, compilation.options);
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = snapshotChoice(compilation, step, made);
@@ -273,10 +280,13 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
     printed.json = toJson(compilation, all, made, decay, recompute, step, snapshots);
+    if (policy)
+      printed.json["sync"] = policyJson(*policy);
   } else {
     if (compilation.options.chosen)
       printed.text = frontend::printable(compilation.options.chosen->report(), frontend::Lines::Kept);
-    printed.text += step.text(made.memory.total - made.copyBytes) + made.text() + offloadText(compilation, made) +
+    printed.text += step.text(made.memory.total - made.copyBytes) +
+                    (policy ? frontend::printable(policy->text(), frontend::Lines::Kept) : "") + made.text() + offloadText(compilation, made) +
                     choiceText(compilation) + recomputeText(recompute) +
                     (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") +
                     decayText(decay) + mathematicsText("mathematics: not that of one device", mathematics) +
@@ -285,10 +295,31 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   return printed;
 }
 
+/// The plan of the degree that meets `until` soonest, behind how that was found.
+std::optional<Printed> plannedByHistory(PlanOptions options, int &exitCode) {
+  std::string why;
+  const std::optional<TimeToTarget> found = timeToTarget(options, options.history, why);
+  if (!found) {
+    if (!why.empty())
+      std::cerr << "echelon: " << frontend::printable(why) << "\n";
+    exitCode = why.empty() ? SpecWrong : Usage;
+    return std::nullopt;
+  }
+  if (const std::string setting = found->setting(); !setting.empty())
+    options.settings.push_back(setting);
+  std::optional<Printed> printed = planned(options, options.json, exitCode);
+  if (printed && options.json)
+    printed->json["history"] = historyJson(*found);
+  else if (printed)
+    printed->text = frontend::printable(found->text(), frontend::Lines::Kept) + printed->text;
+  return printed;
+}
+
 int plan(const PlanOptions &options) {
   const bool compares = !options.other.empty();
   int exitCode = Fine;
-  std::optional<Printed> printed = planned(options, options.json || compares, exitCode);
+  std::optional<Printed> printed = options.history.empty() ? planned(options, options.json || compares, exitCode)
+                                                           : plannedByHistory(options, exitCode);
   std::string text;
   if (compares) {
     PlanOptions second = options;
@@ -333,8 +364,15 @@ void addPlan(CLI::App &app, int &exitCode) {
   command->add_option("--write", options->write, "a file for the spec with every choice of the layout in it")
       ->type_name("OUT.ech")
       ->excludes(other);
+  command
+      ->add_option("--history", options->history,
+                   "logs of other runs of this train block, LOG, under a sync policy also WORKERS=LOG: which size of "
+                   "the mesh axis that is auto meets until soonest")
+      ->type_name("LOG")
+      ->excludes(other);
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes\n"
                   "  echelon plan before.ech after.ech\n"
+                  "  echelon plan spec.ech --history one.jsonl two.jsonl\n"
                   "  echelon plan spec.ech spec.ech --train small --other-train large");
   command->callback([options, command, &exitCode] {
     options->ofCluster = command->count("--target") == 0;
