@@ -21,7 +21,7 @@ double stretch(double beyond, double slope) {
   return q + (1 - q) / (1 + beyond);
 }
 
-Curve bestSoFar(Curve curve, bool isBelow) {
+RunCurve bestSoFar(RunCurve curve, bool isBelow) {
   for (size_t i = 1; i < curve.points.size(); ++i) {
     double &value = curve.points[i].second;
     const double before = curve.points[i - 1].second;
@@ -31,17 +31,17 @@ Curve bestSoFar(Curve curve, bool isBelow) {
 }
 } // namespace
 
-std::optional<int64_t> firstAt(const Curve &curve, const Target &target) {
+std::optional<int64_t> firstAt(const RunCurve &curve, const Target &target) {
   for (const auto &[step, value] : curve.points)
     if (target.isMetBy(value))
       return step;
   return std::nullopt;
 }
 
-Convergence::Convergence(std::vector<Curve> of, Target to) : target(to) {
+Convergence::Convergence(std::vector<RunCurve> of, Target to) : target(to) {
   least = most = of.front().degree;
   first = extreme = of.front().points.front().second;
-  for (const Curve &curve : of) {
+  for (const RunCurve &curve : of) {
     curves.push_back(bestSoFar(curve, target.isBelow));
     least = std::min(least, curve.degree);
     most = std::max(most, curve.degree);
@@ -54,10 +54,10 @@ Convergence::Convergence(std::vector<Curve> of, Target to) : target(to) {
   scale = kNear * way;
   best = bestOf(nullptr);
   if (curves.size() > 2)
-    for (const Curve &curve : curves)
+    for (const RunCurve &curve : curves)
       without.push_back(bestOf(&curve));
   double squares = 0, weights = 0;
-  for (const Curve &curve : curves) {
+  for (const RunCurve &curve : curves) {
     double mean = 0, ofMean = 0, ofFit = 0, weighed = 0, all = 0;
     for (const auto &point : curve.points)
       mean += point.second / double(curve.points.size());
@@ -86,7 +86,7 @@ std::vector<double> Convergence::featuresOf(double step, double degree, double s
 }
 
 /// `part`: of the way, by which the floor lies beyond the best value.
-Convergence::Model Convergence::fitted(double part, double slope, const Curve *leftOut) const {
+Convergence::Model Convergence::fitted(double part, double slope, const RunCurve *leftOut) const {
   const double way = std::max(std::abs(first - extreme), 1e-12);
   Model model;
   model.slope = slope;
@@ -94,7 +94,7 @@ Convergence::Model Convergence::fitted(double part, double slope, const Curve *l
   if (target.isBelow && std::min(first, extreme) > 0)
     model.floor = std::clamp(model.floor, 0.0, extreme * (1 - kTiny));
   Equations equations(kFeatures);
-  for (const Curve &curve : curves) {
+  for (const RunCurve &curve : curves) {
     if (&curve == leftOut)
       continue;
     for (const auto &[step, value] : curve.points) {
@@ -105,7 +105,7 @@ Convergence::Model Convergence::fitted(double part, double slope, const Curve *l
     }
   }
   model.x = leastSquaresAboveZero(equations);
-  for (const Curve &curve : curves)
+  for (const RunCurve &curve : curves)
     if (&curve != leftOut)
       for (const auto &[step, value] : curve.points) {
         const double error = value - valueOf(model, double(step), curve.degree);
@@ -115,9 +115,9 @@ Convergence::Model Convergence::fitted(double part, double slope, const Curve *l
 }
 
 /// Over a grid of floors and slopes, then nearer and nearer to the best of it, in turns.
-Convergence::Model Convergence::bestOf(const Curve *leftOut) const {
+Convergence::Model Convergence::bestOf(const RunCurve *leftOut) const {
   double least = 0, most = 0;
-  for (const Curve &curve : curves)
+  for (const RunCurve &curve : curves)
     if (&curve != leftOut) {
       least = least == 0 ? curve.degree : std::min(least, curve.degree);
       most = std::max(most, curve.degree);

@@ -23,7 +23,7 @@
 namespace echelon::planner {
 
 /// What a run came to.
-struct Curve {
+struct RunCurve {
   double degree = 1;
   std::vector<std::pair<int64_t, double>> points; ///< step, value; ascending
 };
@@ -50,7 +50,7 @@ class Convergence {
 public:
   /// Wanted: each curve has kLeastPoints points or more, whose values are not all one.
   static constexpr size_t kLeastPoints = 5;
-  Convergence(std::vector<Curve> curves, Target target);
+  Convergence(std::vector<RunCurve> curves, Target target);
 
   /// The value that the fit has after a step.
   double value(double step, double degree) const;
@@ -72,13 +72,13 @@ private:
     double squares = 0;    ///< of its errors, weighed
   };
   std::vector<double> featuresOf(double step, double degree, double slope) const;
-  Model fitted(double part, double slope, const Curve *leftOut) const;
-  Model bestOf(const Curve *leftOut) const;
+  Model fitted(double part, double slope, const RunCurve *leftOut) const;
+  Model bestOf(const RunCurve *leftOut) const;
   double valueOf(const Model &model, double step, double degree) const;
   std::optional<double> reaches(const Model &model, double degree, double value) const;
   double weightAt(double value) const;
 
-  std::vector<Curve> curves; ///< of the best values so far
+  std::vector<RunCurve> curves; ///< of the best values so far
   Target target;
   double least = 1, most = 1, scale = 1, first = 0, extreme = 0;
   int64_t last = 1;
@@ -89,6 +89,6 @@ private:
 };
 
 /// The first step at which a curve is at the target.
-std::optional<int64_t> firstAt(const Curve &curve, const Target &target);
+std::optional<int64_t> firstAt(const RunCurve &curve, const Target &target);
 
 } // namespace echelon::planner

@@ -69,8 +69,8 @@ TEST(LeastSquares, NoOtherSetOfFreeUnknownsIsBetter) {
 
 using Law = std::function<double(double step, double degree)>;
 
-std::vector<Curve> curvesOf(const Law &law, const std::vector<double> &degrees, int64_t last, int64_t every) {
-  std::vector<Curve> curves;
+std::vector<RunCurve> curvesOf(const Law &law, const std::vector<double> &degrees, int64_t last, int64_t every) {
+  std::vector<RunCurve> curves;
   for (double degree : degrees) {
     curves.emplace_back().degree = degree;
     for (int64_t step = every; step <= last; step += every)
@@ -114,9 +114,9 @@ TEST(Convergence, TellsAPowerThatGrowsWithTheDegree) {
 /// What rises to a target is told as what falls to one.
 TEST(Convergence, Rises) {
   const Law falls = [](double i, double m) { return std::exp(-i / (50 * m)); };
-  std::vector<Curve> curves = curvesOf(falls, {1, 2}, 400, 10);
+  std::vector<RunCurve> curves = curvesOf(falls, {1, 2}, 400, 10);
   const Convergence below(curves, {0.1, true});
-  for (Curve &curve : curves)
+  for (RunCurve &curve : curves)
     for (auto &point : curve.points)
       point.second = 1 - point.second;
   const Convergence above(curves, {0.9, false});
@@ -128,8 +128,8 @@ TEST(Convergence, Rises) {
 TEST(Convergence, RangeHoldsTheTruth) {
   const Law law = [](double i, double m) { return 0.4 + 1.5 * std::exp(-i / (60 + 20 * m)); };
   std::mt19937 random(7);
-  std::vector<Curve> curves = curvesOf(law, {1, 2, 4}, 500, 10);
-  for (Curve &curve : curves)
+  std::vector<RunCurve> curves = curvesOf(law, {1, 2, 4}, 500, 10);
+  for (RunCurve &curve : curves)
     for (auto &point : curve.points)
       point.second += 0.01 * (double(random() % 2001) / 1000 - 1);
   const Convergence fit(curves, {0.5, true});

@@ -26,9 +26,9 @@ namespace echelon {
 namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
-  std::string write;      // the explicit spec's file; empty: none
-  std::string other;      // a second spec, which is compared; empty: none
-  std::string otherTrain; // its train block; empty: the same name
+  std::string write;                // the explicit spec's file; empty: none
+  std::string other;                // a second spec, which is compared; empty: none
+  std::string otherTrain;           // its train block; empty: the same name
   std::vector<std::string> history; // logs of other runs; none: `until` is not looked at
 };
 
@@ -286,8 +286,8 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
     if (compilation.options.chosen)
       printed.text = frontend::printable(compilation.options.chosen->report(), frontend::Lines::Kept);
     printed.text += step.text(made.memory.total - made.copyBytes) +
-                    (policy ? frontend::printable(policy->text(), frontend::Lines::Kept) : "") + made.text() + offloadText(compilation, made) +
-                    choiceText(compilation) + recomputeText(recompute) +
+                    (policy ? frontend::printable(policy->text(), frontend::Lines::Kept) : "") + made.text() +
+                    offloadText(compilation, made) + choiceText(compilation) + recomputeText(recompute) +
                     (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") +
                     decayText(decay) + mathematicsText("mathematics: not that of one device", mathematics) +
                     mathematicsText("mathematics", ofClauses);

@@ -138,9 +138,9 @@ PolicyCost policyCost(const RunSettings &settings, const StepCost &step, const C
   made.update = step.update;
   made.own = expectedOf(settings, delays, step);
   if (!sync.isLocal())
-    made.staleness = sync.staleness
-                         ? drawn(sync, delays, settings.seed).staleness
-                         : expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, delays).staleness;
+    made.staleness =
+        sync.staleness ? drawn(sync, delays, settings.seed).staleness
+                       : expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, delays).staleness;
   made.everyStep = everyStepOf(sync, delays, step, options);
   return made;
 }

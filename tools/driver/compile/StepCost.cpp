@@ -75,10 +75,10 @@ void takePolicy(const Compilation &compilation, StepPlace place, planner::Issue 
     std::pair<planner::StepTime, std::vector<std::string>> part(planner::timeOf(step, cost.machine, issue), step.terms);
     return part;
   };
-  const auto batch = partOf(sync.isLocal() ? std::vector<std::string>{"train"}
-                                           : std::vector<std::string>{"train", "hand_in"});
-  const auto update = partOf(sync.isLocal() ? std::vector<std::string>{"hand_in", "meet", "take"}
-                                            : std::vector<std::string>{"update"});
+  const auto batch =
+      partOf(sync.isLocal() ? std::vector<std::string>{"train"} : std::vector<std::string>{"train", "hand_in"});
+  const auto update =
+      partOf(sync.isLocal() ? std::vector<std::string>{"hand_in", "meet", "take"} : std::vector<std::string>{"update"});
   cost.miniBatch = batch.first.seconds + input;
   cost.update = update.first.seconds / double(sync.isLocal() ? sync.every : 1);
   cost.miniBatches = miniBatchesInTurn(compilation.settings);

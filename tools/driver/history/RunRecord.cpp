@@ -15,9 +15,7 @@ using frontend::RunSettings;
 
 bool isByWorkers(const RunSettings &settings) { return settings.sync.has_value(); }
 
-double degreeOf(const RunSettings &settings) {
-  return double(settings.sync ? settings.sync->workers : settings.batch);
-}
+double degreeOf(const RunSettings &settings) { return double(settings.sync ? settings.sync->workers : settings.batch); }
 
 planner::Target targetOf(const frontend::UntilSettings &until) {
   return {until.value, until.comparison.front() == '<'};

@@ -9,7 +9,7 @@ namespace echelon {
 
 struct RunRecord {
   std::string file;
-  planner::Curve curve;    ///< of the metric that `until` looks at; its degree is that of the run's mathematics
+  planner::RunCurve curve; ///< of the metric that `until` looks at; its degree is that of the run's mathematics
   int64_t samples = 0;     ///< of a step
   int64_t gradients = 0;   ///< of an update of workers that arrive; 0: there are no such
   int64_t workers = 0;     ///< 0: the log does not tell

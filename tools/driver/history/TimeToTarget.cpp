@@ -201,7 +201,7 @@ std::optional<TimeToTarget> timeToTarget(const CompileOptions &options, const st
       why = "--history " + frontend::quoted(log) + ": " + why;
       return std::nullopt;
     }
-  std::vector<planner::Curve> curves;
+  std::vector<planner::RunCurve> curves;
   for (const RunRecord &record : all.records)
     curves.push_back(record.curve);
   const planner::Convergence fit(curves, all.target);

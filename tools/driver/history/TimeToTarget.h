@@ -12,9 +12,9 @@ namespace echelon {
 
 /// One degree, or batch, and what the target takes under it.
 struct DegreePlan {
-  int64_t size = 0;  ///< of the mesh axis that is open; 0: none is
-  int64_t batch = 0; ///< of the run
-  double degree = 1; ///< of its mathematics
+  int64_t size = 0;    ///< of the mesh axis that is open; 0: none is
+  int64_t batch = 0;   ///< of the run
+  double degree = 1;   ///< of its mathematics
   std::string refused; ///< why there is no such plan; empty: there is
   double stepSeconds = 0;
   planner::StepsTo steps;
