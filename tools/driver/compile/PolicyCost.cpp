@@ -70,7 +70,7 @@ ExpectedStep expectedOf(const RunSettings &settings, const Delays &delays, const
   ExpectedStep made;
   made.samples = double(settings.samplesAStep());
   if (sync.isLocal()) {
-    made.formula = "each a mini-batch of its own, and its part of a meeting";
+    made.miniBatches = 1;
   } else if (sync.staleness) {
     made.miniBatches = drawn(sync, delays, settings.seed).update;
     made.formula = formulaOf(sync, false);
@@ -149,13 +149,15 @@ std::string PolicyCost::text() const {
   std::string text;
   llvm::raw_string_ostream os(text);
   auto line = [&](const char *name, const ExpectedStep &step) {
-    os << "  " << name << inTime(step.seconds) << " a step, "
-       << llvm::format("%.4g samples/s: X is %.3g (", step.samples / step.seconds, step.miniBatches) << step.formula
-       << ")\n";
+    os << "  " << name << inTime(step.seconds)
+       << llvm::format(" a step, %.0f samples/s: %.3g of a mini-batch", step.samples / step.seconds, step.miniBatches);
+    if (!step.formula.empty())
+      os << ", " << step.formula;
+    os << "\n";
   };
   os << "sync " << policy << "\n  a mini-batch takes " << inTime(miniBatch)
-     << (isLocal ? " with its worker's update, the part of a meeting " : ", an update ") << inTime(update)
-     << "; delays X, in units of that mini-batch: " << delays << "\n";
+     << (isLocal ? " with its worker's update, a step's part of a meeting " : ", an update ") << inTime(update)
+     << "; delays, by that mini-batch: " << delays << "\n";
   line("this policy  ", own);
   if (everyStep)
     line("every step   ", *everyStep);

@@ -127,7 +127,9 @@ StepCost stepCost(const Compilation &compilation, double forward, ProgramCost &c
   made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
   made.samples = compilation.settings.samplesAStep();
   made.tokens = tokensOf(compilation.facts);
-  made.modelFlops = 3 * forward;
+  made.modelFlops = 3 * forward; // of a worker's mini-batch under a policy
+  if (const auto &sync = compilation.settings.sync)
+    made.modelFlops *= double(sync->k);
   made.peak = made.machine.device.peak(precisionOf(made.step));
   if (dist::MeshAttr mesh = dist::meshOf(*compilation.module))
     for (std::vector<MessageCost> *messages : {&cost.messages, &cost.meetingMessages})

@@ -97,9 +97,11 @@ std::string differsFrom(const RunSettings &settings, const RunRecord &record) {
     return record.gradients ? "its rows have workers, as under a sync policy, and the spec is `sync every step`" : "";
   const frontend::SyncSettings &sync = *settings.sync;
   if (sync.isLocal() ? record.gradients != 0 : record.gradients != sync.k)
-    return sync.isLocal() ? "its rows have workers that arrive, and the spec is of sync " + sync.text()
-                          : "its updates are of " + std::to_string(std::max<int64_t>(record.gradients, 1)) +
-                                " gradients, and those of the spec of " + std::to_string(sync.k);
+    return sync.isLocal() || record.gradients == 0 ? std::string("its rows have ") + (record.gradients ? "" : "no ") +
+                                                         "workers that arrive, and the spec is of sync " + sync.text()
+                                                   : "its updates are of " + std::to_string(record.gradients) +
+                                                         (record.gradients == 1 ? " gradient" : " gradients") +
+                                                         ", and those of the spec of " + std::to_string(sync.k);
   if (record.workers == 0)
     return "it does not tell how many workers there were; say it, as in 4=" + record.file;
   const int64_t batch = sync.isLocal() ? record.samples : record.samples * record.workers / sync.k;

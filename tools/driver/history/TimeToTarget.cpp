@@ -108,8 +108,10 @@ void takeSteps(DegreePlan &row, const TimeToTarget &all, const planner::Converge
   row.measuredIn.clear();
   row.steps = {};
   row.isBeyond = row.degree < fit.leastDegree() || row.degree > fit.mostDegree();
-  if (row.isBeyond && !fit.knowsDegrees())
+  if (row.isBeyond && !fit.knowsDegrees()) {
+    row.isUnknown = true;
     return;
+  }
   row.steps = fit.stepsTo(row.degree);
   for (std::optional<double> *steps : {&row.steps.steps, &row.steps.least, &row.steps.most})
     if (*steps) // evaluations tell it
@@ -174,6 +176,61 @@ std::string TimeToTarget::setting() const {
   return axis.empty() ? "" : "layout." + axis + "=" + std::to_string(rows[chosen].size);
 }
 
+namespace {
+/// All logs, or why one is of no use.
+bool readAll(const std::vector<std::string> &logs, const RunSettings &settings, TimeToTarget &all, std::string &why) {
+  for (const std::string &log : logs)
+    if (!readRecord(log, settings, all.records.emplace_back(), why)) {
+      why = "--history " + frontend::quoted(log) + ": " + why;
+      return false;
+    }
+  return true;
+}
+
+/// The sizes of the open axis by which a part of the ranks, or all of them, have work.
+std::vector<int64_t> sizesOf(const OpenAxis &axis, const RunSettings &settings) {
+  if (axis.name.empty())
+    return {0};
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const int64_t ranks = std::max<int64_t>(axis.saysWhere ? settings.clusterRanks : cores, axis.beside) / axis.beside;
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= ranks; ++size)
+    if (ranks % size == 0)
+      sizes.push_back(size);
+  return sizes;
+}
+
+/// Rows of the spec's batch, then of those of the logs. Returns the settings of the first that compiles.
+std::optional<RunSettings> askAll(const CompileOptions &options, const std::vector<int64_t> &sizes, TimeToTarget &all) {
+  std::set<int64_t> batches;
+  if (!all.isByWorkers)
+    for (const RunRecord &record : all.records)
+      if (record.samples != all.batch)
+        batches.insert(record.samples);
+  std::vector<std::optional<int64_t>> wanted = {std::nullopt};
+  wanted.insert(wanted.end(), batches.begin(), batches.end());
+  std::optional<RunSettings> settings;
+  for (std::optional<int64_t> batch : wanted)
+    for (int64_t size : sizes) {
+      Asked asked = ask(options, all.axis, size, batch);
+      if (!asked.plan.batch)
+        asked.plan.batch = all.batch;
+      if (!settings && !batch)
+        settings = asked.settings;
+      all.rows.push_back(std::move(asked.plan));
+    }
+  return settings;
+}
+
+/// Steps between the evaluations that `until` looks at.
+int64_t everyOf(const RunSettings &settings) {
+  for (const frontend::EvaluationSettings &evaluation : settings.evaluations)
+    if (evaluation.name.empty())
+      return std::max<int64_t>(evaluation.everySteps, 1);
+  return settings.evaluations.empty() ? 1 : std::max<int64_t>(settings.evaluations.front().everySteps, 1);
+}
+} // namespace
+
 std::optional<TimeToTarget> timeToTarget(const CompileOptions &options, const std::vector<std::string> &logs,
                                          std::string &why) {
   CompileOptions openOptions = options;
@@ -196,55 +253,21 @@ std::optional<TimeToTarget> timeToTarget(const CompileOptions &options, const st
   all.target = targetOf(*open.until);
   all.batch = open.batch;
   all.isByWorkers = isByWorkers(open);
-  for (const std::string &log : logs)
-    if (!readRecord(log, open, all.records.emplace_back(), why)) {
-      why = "--history " + frontend::quoted(log) + ": " + why;
-      return std::nullopt;
-    }
+  if (!readAll(logs, open, all, why))
+    return std::nullopt;
   std::vector<planner::RunCurve> curves;
   for (const RunRecord &record : all.records)
     curves.push_back(record.curve);
   const planner::Convergence fit(curves, all.target);
   all.fits = fit.fits();
   all.floor = fit.floor();
-
-  std::set<int64_t> batches;
-  if (!all.isByWorkers)
-    for (const RunRecord &record : all.records)
-      if (record.samples != all.batch)
-        batches.insert(record.samples);
-  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const int64_t ranks = (axis.saysWhere ? std::max<int64_t>(open.clusterRanks, 1) : cores) / axis.beside;
-  std::vector<int64_t> sizes;
-  for (int64_t size = 1; size <= ranks && !axis.name.empty(); ++size)
-    if (ranks % size == 0)
-      sizes.push_back(size);
-  if (sizes.empty())
-    sizes.push_back(0);
-  std::optional<RunSettings> settings;
-  auto addRows = [&](std::optional<int64_t> batch) {
-    for (int64_t size : sizes) {
-      Asked asked = ask(options, all.axis, size, batch);
-      if (!asked.plan.batch)
-        asked.plan.batch = all.batch;
-      if (!settings)
-        settings = asked.settings;
-      all.rows.push_back(std::move(asked.plan));
-    }
-  };
-  addRows(std::nullopt);
+  const std::optional<RunSettings> settings = askAll(options, sizesOf(axis, open), all);
   if (!settings) {
     why = "no size of " + (all.axis.empty() ? "the mesh" : all.axis) + " can be planned: " + all.rows.front().refused;
     return std::nullopt;
   }
-  for (int64_t batch : batches)
-    addRows(batch);
-  int64_t every = 1;
-  for (const frontend::EvaluationSettings &evaluation : llvm::reverse(settings->evaluations))
-    if (evaluation.name.empty() || every == 1)
-      every = std::max<int64_t>(evaluation.everySteps, 1);
   for (DegreePlan &row : all.rows)
-    takeSteps(row, all, fit, every);
+    takeSteps(row, all, fit, everyOf(*settings));
   choose(all);
   addNotes(all, fit, *settings);
   return all;
@@ -253,7 +276,7 @@ std::optional<TimeToTarget> timeToTarget(const CompileOptions &options, const st
 namespace {
 std::string rangeText(const planner::StepsTo &steps) {
   if (!steps.steps)
-    return "not reached";
+    return "";
   std::string text = inWords(*steps.steps);
   if (steps.least && (!steps.most || *steps.least != *steps.most))
     text += " (" + inWords(*steps.least) + " to " + (steps.most ? inWords(*steps.most) : "more than can be told") + ")";
@@ -261,7 +284,7 @@ std::string rangeText(const planner::StepsTo &steps) {
 }
 
 std::string nameOf(const TimeToTarget &all, const DegreePlan &row) {
-  std::string name = all.axis.empty() ? "the layout" : all.axis + " = " + std::to_string(row.size);
+  std::string name = all.axis.empty() ? "this layout" : all.axis + " = " + std::to_string(row.size);
   return name + (row.batch == all.batch ? "" : ", batch " + std::to_string(row.batch));
 }
 
@@ -275,7 +298,8 @@ void printRow(const TimeToTarget &all, const DegreePlan &row, llvm::raw_ostream 
     os << inTime(row.seconds()) << ": " << rangeText(row.steps) << (row.isBeyond ? "*" : "") << " steps of "
        << inTime(row.stepSeconds);
   else
-    os << rangeText(row.steps) << ", a step takes " << inTime(row.stepSeconds);
+    os << (row.isUnknown ? "of this the logs tell nothing" : "not reached") << "; a step takes "
+       << inTime(row.stepSeconds);
   if (!row.measuredIn.empty())
     os << ", as in " << llvm::join(row.measuredIn, ", ");
   os << "\n";

@@ -21,6 +21,8 @@ struct DegreePlan {
   std::vector<std::string> measuredIn; ///< logs of this degree that reached the target; none: the fit says it
   bool isBeyond = false;               ///< the degree is no log's, nor between those of logs
 
+  bool isUnknown = false; ///< and the logs are all of one degree
+
   bool isReached() const { return refused.empty() && steps.steps.has_value(); }
   double seconds() const { return stepSeconds * steps.steps.value_or(0); }
 };
