@@ -8,6 +8,7 @@
 #include "tools/driver/compile/SnapshotChoice.h"
 #include "tools/driver/compile/StepCost.h"
 #include "tools/driver/compile/WeightDecay.h"
+#include "tools/driver/history/MeasuredDelays.h"
 #include "tools/driver/history/TimeToTarget.h"
 #include "tools/driver/search/LayoutChoice.h"
 #include "tools/echelon/Commands.h"
@@ -29,6 +30,7 @@ struct PlanOptions : CompileOptions {
   std::string write;                // the explicit spec's file; empty: none
   std::string other;                // a second spec, which is compared; empty: none
   std::string otherTrain;           // its train block; empty: the same name
+  std::string delays;               // a trace of a run, whose ranks tell how unequal mini-batches are; empty: none
   std::vector<std::string> history; // logs of other runs; none: `until` is not looked at
 };
 
@@ -232,6 +234,17 @@ bool writeSpec(const Compilation &compilation, const std::string &file) {
   return false;
 }
 
+/// Those of the trace that `--delays` names. False: it has been said why.
+bool delaysFor(const PlanOptions &options, const frontend::RunSettings &settings, MeasuredDelays &measured) {
+  std::string why;
+  if (!settings.sync)
+    why = "delays count under a sync policy, and the train block has none";
+  if (why.empty() && readDelays(options.delays, settings.sync->workers, measured, why))
+    return true;
+  std::cerr << "echelon: --delays " << frontend::quoted(options.delays) << ": " << frontend::printable(why) << "\n";
+  return false;
+}
+
 /// What is printed of one spec; as text or as JSON.
 struct Printed {
   std::string text;
@@ -266,8 +279,13 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   const StepCost step = stepCost(compilation, forward, made);
   std::optional<PolicyCost> policy;
+  MeasuredDelays measured;
+  if (!options.delays.empty() && !delaysFor(options, compilation.settings, measured)) {
+    exitCode = Usage;
+    return std::nullopt;
+  }
   if (compilation.settings.sync)
-    policy = policyCost(compilation.settings, step, compilation.options);
+    policy = policyCost(compilation.settings, step, compilation.options, options.delays.empty() ? nullptr : &measured);
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = snapshotChoice(compilation, step, made);
@@ -363,6 +381,11 @@ void addPlan(CLI::App &app, int &exitCode) {
   command->add_flag("--json", options->json, "the same as JSON");
   command->add_option("--write", options->write, "a file for the spec with every choice of the layout in it")
       ->type_name("OUT.ech")
+      ->excludes(other);
+  command
+      ->add_option("--delays", options->delays,
+                   "a trace of a run (run --trace): under a sync policy, delays as its ranks had them")
+      ->type_name("TRACE")
       ->excludes(other);
   command
       ->add_option("--history", options->history,

@@ -2,6 +2,7 @@
 
 #include "runtime/sync/Arrivals.h"
 #include "tools/driver/compile/StepCost.h"
+#include "tools/driver/history/MeasuredDelays.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -70,7 +71,8 @@ ExpectedStep expectedOf(const RunSettings &settings, const Delays &delays, const
   ExpectedStep made;
   made.samples = double(settings.samplesAStep());
   if (sync.isLocal()) {
-    made.miniBatches = 1;
+    made.miniBatches = expectedLocalTime(sync.every, sync.workers, delays);
+    made.formula = "E[max over P workers of the sum of H mini-batches] / H, H = " + std::to_string(sync.every);
   } else if (sync.staleness) {
     made.miniBatches = drawn(sync, delays, settings.seed).update;
     made.formula = formulaOf(sync, false);
@@ -125,13 +127,14 @@ double miniBatchesInTurn(const RunSettings &settings) {
                         : expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, equal).update;
 }
 
-PolicyCost policyCost(const RunSettings &settings, const StepCost &step, const CompileOptions &options) {
+PolicyCost policyCost(const RunSettings &settings, const StepCost &step, const CompileOptions &options,
+                      const MeasuredDelays *measured) {
   const SyncSettings &sync = *settings.sync;
   const bool isStated = !sync.delay.empty();
-  const Delays delays = isStated ? delaysOf(sync) : equalDelays(sync.workers);
+  const Delays delays = measured ? measured->delays : isStated ? delaysOf(sync) : equalDelays(sync.workers);
   PolicyCost made;
   made.policy = sync.text();
-  made.delays = isStated ? "as drawn" : "none: all workers take equally long";
+  made.delays = measured ? measured->text : isStated ? "as drawn" : "none: all workers take equally long";
   made.isDrawn = isStated;
   made.isLocal = sync.isLocal();
   made.miniBatch = step.miniBatch;

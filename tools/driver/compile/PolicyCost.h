@@ -11,6 +11,7 @@ namespace echelon {
 
 struct StepCost;
 struct CompileOptions;
+struct MeasuredDelays;
 
 /// The mini-batches, one after the other, that the wall clock sees of a step of the program: of the rank that has most,
 /// where arrivals are drawn, since nobody waits for their clock; in the mean of the policy, where they are real and all
@@ -41,7 +42,9 @@ struct PolicyCost {
   std::string text() const; ///< for people
 };
 
-/// Of a spec under a sync policy; the same spec is compiled without it, too.
-PolicyCost policyCost(const frontend::RunSettings &settings, const StepCost &step, const CompileOptions &options);
+/// Of a spec under a sync policy; the same spec is compiled without it, too. `measured`: delays instead of those that
+/// the clause states, and what they are; null: there are none.
+PolicyCost policyCost(const frontend::RunSettings &settings, const StepCost &step, const CompileOptions &options,
+                      const MeasuredDelays *measured);
 
 } // namespace echelon
