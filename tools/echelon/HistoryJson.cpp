@@ -37,7 +37,8 @@ ordered_json policyJson(const PolicyCost &policy) {
   return {{"policy", frontend::printable(policy.policy)},
           {"mini_batch_s", policy.miniBatch},
           {policy.isLocal ? "meeting_s" : "update_s", policy.update},
-          {"delays", policy.delays},
+          {"mini_batches_in_turn", policy.inTurn},
+          {"delays", frontend::printable(policy.delays)},
           {"staleness", policy.staleness},
           {"expected", toJson(policy.own)},
           {"every_step", policy.everyStep ? toJson(*policy.everyStep) : ordered_json()}};

@@ -60,9 +60,9 @@ std::string formulaOf(const SyncSettings &sync, bool isExact) {
   if (sync.policy == "k_sync")
     return "E[X_(k:P)], the k-th of P workers";
   if (sync.policy == "k_async")
-    return sync.k == 1 ? "E[X] / P, renewal theorem" : "E[X_(k:P)], the k-th of P workers";
+    return sync.k == 1 ? "1 / sum of 1 / E[X] over P workers, renewal theorem" : "E[X_(k:P)], the k-th of P workers";
   if (sync.policy == "k_batch_async")
-    return "k E[X] / P, renewal theorem";
+    return "k / sum of 1 / E[X] over P workers, renewal theorem";
   return "the k-th gradient of P workers that go on";
 }
 
@@ -139,6 +139,7 @@ PolicyCost policyCost(const RunSettings &settings, const StepCost &step, const C
   made.isLocal = sync.isLocal();
   made.miniBatch = step.miniBatch;
   made.update = step.update;
+  made.inTurn = step.miniBatches;
   made.own = expectedOf(settings, delays, step);
   if (!sync.isLocal())
     made.staleness =

@@ -26,13 +26,14 @@ struct ExpectedStep {
   double miniBatches = 1; ///< that its time is in the mean, without the update
   double seconds = 0;     ///< with it
   double samples = 0;     ///< that it applies
-  std::string formula;    ///< "k E[X] / P"
+  std::string formula;    ///< "E[X_(k:P)], the k-th of P workers"
 };
 
 struct PolicyCost {
   std::string policy; ///< "k_async(2, delay = exponential(1)) over dp"
   std::string delays; ///< "exponential(1)"; "none: all take equally long"
   double miniBatch = 0, update = 0;
+  double inTurn = 1;    ///< mini-batches, one after the other, of which the wall clock sees a step made
   double staleness = 0; ///< mean, of the gradients applied
   bool isLocal = false; ///< workers train by themselves: the update is a step's part of a meeting
   bool isDrawn = false; ///< no clock on the wall waits for the delays

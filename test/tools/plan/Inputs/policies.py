@@ -1,6 +1,7 @@
-"""policies.py data FILE: 2,000 samples of 100 numbers. check SPEC: what `plan --json` says of the train blocks of
+"""policies.py data FILE: 2,000 samples of 100 numbers, and traces beside it. check SPEC: what `plan --json` says of the train blocks of
 policies.ech. With mini-batches of c seconds, updates of u and four workers."""
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -8,6 +9,21 @@ if sys.argv[1] == "data":
     head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2000, 100), }".ljust(117) + "\n"
     with open(sys.argv[2], "wb") as f:
         f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + bytes(800000))
+    folder = pathlib.Path(sys.argv[2]).parent
+
+    def trace(name, seconds):
+        """Of four ranks and ten steps: what each computes, in two operations, and a wait that does not count."""
+        events = [{"name": "rank", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "rank 0"}}]
+        for rank in range(4):
+            for step in range(10):
+                for kind, part in (("data", 0.25), ("products", 0.75), ("messages", 9), ("step", 10)):
+                    events.append({"name": "a", "cat": kind, "ph": "X", "ts": 0, "dur": part * 1e6 * seconds(rank, step),
+                                   "pid": rank, "tid": 1, "args": {"step": step + 5}})
+        (folder / name).write_text(json.dumps({"traceEvents": events}))
+
+    trace("slow.json", lambda rank, step: [0.5, 0.5, 0.5, 2.5][rank])
+    trace("noise.json", lambda rank, step: 0.75 if (rank + step) % 2 else 1.25)
+    (folder / "empty.json").write_text('{"traceEvents": []}')
     sys.exit()
 
 
