@@ -8,7 +8,6 @@
 #include "tools/driver/compile/SnapshotChoice.h"
 #include "tools/driver/compile/StepCost.h"
 #include "tools/driver/compile/WeightDecay.h"
-#include "tools/driver/history/MeasuredDelays.h"
 #include "tools/driver/history/TimeToTarget.h"
 #include "tools/driver/search/LayoutChoice.h"
 #include "tools/echelon/Commands.h"
@@ -234,17 +233,6 @@ bool writeSpec(const Compilation &compilation, const std::string &file) {
   return false;
 }
 
-/// Those of the trace that `--delays` names. False: it has been said why.
-bool delaysFor(const PlanOptions &options, const frontend::RunSettings &settings, MeasuredDelays &measured) {
-  std::string why;
-  if (!settings.sync)
-    why = "delays count under a sync policy, and the train block has none";
-  if (why.empty() && readDelays(options.delays, settings.sync->workers, measured, why))
-    return true;
-  std::cerr << "echelon: --delays " << frontend::quoted(options.delays) << ": " << frontend::printable(why) << "\n";
-  return false;
-}
-
 /// What is printed of one spec; as text or as JSON.
 struct Printed {
   std::string text;
@@ -279,13 +267,11 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   const StepCost step = stepCost(compilation, forward, made);
   std::optional<PolicyCost> policy;
-  MeasuredDelays measured;
-  if (!options.delays.empty() && !delaysFor(options, compilation.settings, measured)) {
+  if (std::string why; !policyCost(compilation, step, options.delays, policy, why)) {
+    std::cerr << "echelon: --delays " << frontend::quoted(options.delays) << ": " << frontend::printable(why) << "\n";
     exitCode = Usage;
     return std::nullopt;
   }
-  if (compilation.settings.sync)
-    policy = policyCost(compilation.settings, step, compilation.options, options.delays.empty() ? nullptr : &measured);
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = snapshotChoice(compilation, step, made);

@@ -127,14 +127,20 @@ double miniBatchesInTurn(const RunSettings &settings) {
                         : expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, equal).update;
 }
 
-PolicyCost policyCost(const RunSettings &settings, const StepCost &step, const CompileOptions &options,
-                      const MeasuredDelays *measured) {
+bool policyCost(const Compilation &compilation, const StepCost &step, const std::string &trace,
+                std::optional<PolicyCost> &policy, std::string &why) {
+  const RunSettings &settings = compilation.settings;
+  MeasuredDelays measured;
+  if (!trace.empty() && !readDelays(trace, settings, measured, why))
+    return false;
+  if (!settings.sync)
+    return true;
   const SyncSettings &sync = *settings.sync;
   const bool isStated = !sync.delay.empty();
-  const Delays delays = measured ? measured->delays : isStated ? delaysOf(sync) : equalDelays(sync.workers);
-  PolicyCost made;
+  const Delays delays = !trace.empty() ? measured.delays : isStated ? delaysOf(sync) : equalDelays(sync.workers);
+  PolicyCost &made = policy.emplace();
   made.policy = sync.text();
-  made.delays = measured ? measured->text : isStated ? "as drawn" : "none: all workers take equally long";
+  made.delays = !trace.empty() ? measured.text : isStated ? "as drawn" : "none: all workers take equally long";
   made.isDrawn = isStated;
   made.isLocal = sync.isLocal();
   made.miniBatch = step.miniBatch;
@@ -145,8 +151,8 @@ PolicyCost policyCost(const RunSettings &settings, const StepCost &step, const C
     made.staleness =
         sync.staleness ? drawn(sync, delays, settings.seed).staleness
                        : expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, delays).staleness;
-  made.everyStep = everyStepOf(sync, delays, step, options);
-  return made;
+  made.everyStep = everyStepOf(sync, delays, step, compilation.options);
+  return true;
 }
 
 std::string PolicyCost::text() const {

@@ -10,8 +10,7 @@
 namespace echelon {
 
 struct StepCost;
-struct CompileOptions;
-struct MeasuredDelays;
+class Compilation;
 
 /// The mini-batches, one after the other, that the wall clock sees of a step of the program: of the rank that has most,
 /// where arrivals are drawn, since nobody waits for their clock; in the mean of the policy, where they are real and all
@@ -43,9 +42,9 @@ struct PolicyCost {
   std::string text() const; ///< for people
 };
 
-/// Of a spec under a sync policy; the same spec is compiled without it, too. `measured`: delays instead of those that
-/// the clause states, and what they are; null: there are none.
-PolicyCost policyCost(const frontend::RunSettings &settings, const StepCost &step, const CompileOptions &options,
-                      const MeasuredDelays *measured);
+/// Of a spec, where it has a sync policy; it is compiled without it, too. `trace`: of a run, whose delays take the
+/// place of those that the clause states; empty: there is none. False: `why` says what is wrong with it.
+bool policyCost(const Compilation &compilation, const StepCost &step, const std::string &trace,
+                std::optional<PolicyCost> &policy, std::string &why);
 
 } // namespace echelon

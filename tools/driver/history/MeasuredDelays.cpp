@@ -77,7 +77,12 @@ void fit(const Computed &computed, int64_t workers, const std::string &file, Mea
 }
 } // namespace
 
-bool readDelays(const std::string &file, int64_t workers, MeasuredDelays &found, std::string &why) {
+bool readDelays(const std::string &file, const frontend::RunSettings &settings, MeasuredDelays &found,
+                std::string &why) {
+  if (!settings.sync) {
+    why = "delays count under a sync policy, and the train block has none";
+    return false;
+  }
   std::ifstream stream(file);
   if (!stream) {
     why = std::strerror(errno);
@@ -95,7 +100,7 @@ bool readDelays(const std::string &file, int64_t workers, MeasuredDelays &found,
   else if (draws < kLeast)
     why = "it has " + std::to_string(draws) + " steps of all ranks, of which " + std::to_string(kLeast) + " are needed";
   else
-    fit(computed, workers, file, found);
+    fit(computed, settings.sync->workers, file, found);
   return why.empty();
 }
 

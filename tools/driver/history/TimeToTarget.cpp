@@ -4,6 +4,7 @@
 #include "frontend/resolve/Arguments.h"
 #include "tools/driver/compile/StepCost.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
