@@ -22,7 +22,8 @@ struct Drawn {
   double staleness = 0; ///< of a gradient
 };
 
-Drawn drawn(const SyncSettings &sync, const Delays &delays, uint64_t seed) {
+/// Nothing: too many gradients of too many workers to go through.
+std::optional<Drawn> drawn(const SyncSettings &sync, const Delays &delays, uint64_t seed) {
   runtime::SyncPolicy policy;
   policy.kind = runtime::policyNamed(sync.policy)->kind;
   policy.k = sync.k;
@@ -32,8 +33,12 @@ Drawn drawn(const SyncSettings &sync, const Delays &delays, uint64_t seed) {
     policy.delay = {runtime::Delay::Each, delays.constants};
   else
     policy.delay = {runtime::Delay::Shifted, {delays.shift, delays.mean}};
-  constexpr int64_t kGradients = 400000, kMost = 20000, kLeast = 20;
-  const int64_t updates = std::clamp(kGradients / (sync.k + sync.workers), kLeast, kMost);
+  constexpr double kMostSteps = 2e7; // the next one to arrive is looked for among all workers
+  constexpr int64_t kMost = 20000, kLeast = 500;
+  const double perUpdate = double(std::max(sync.k, sync.workers)) * double(sync.workers);
+  const auto updates = int64_t(std::min(kMostSteps / perUpdate, double(kMost)));
+  if (updates < kLeast)
+    return std::nullopt;
   const auto arrivals = runtime::drawnArrivals(policy, seed, 0, {});
   Drawn sum;
   std::vector<int64_t> own;
@@ -55,8 +60,7 @@ Delays equalDelays(int64_t workers) { return Delays::each(std::vector<double>(si
 /// Where it is known, from Dutta et al. 2018.
 std::string formulaOf(const SyncSettings &sync, bool isExact) {
   if (!isExact)
-    return sync.staleness ? "simulated: no closed form is known with a limit on staleness"
-                          : "simulated: no closed form is known for these delays";
+    return "simulated: no closed form is known";
   if (sync.policy == "k_sync")
     return "E[X_(k:P)], the k-th of P workers";
   if (sync.policy == "k_async")
@@ -66,6 +70,11 @@ std::string formulaOf(const SyncSettings &sync, bool isExact) {
   return "the k-th gradient of P workers that go on";
 }
 
+/// By the policy's own rules, under a limit on staleness, of which no formula knows.
+std::optional<Drawn> limited(const RunSettings &settings, const Delays &delays) {
+  return settings.sync->staleness ? drawn(*settings.sync, delays, settings.seed) : std::nullopt;
+}
+
 ExpectedStep expectedOf(const RunSettings &settings, const Delays &delays, const StepCost &step) {
   const SyncSettings &sync = *settings.sync;
   ExpectedStep made;
@@ -73,13 +82,13 @@ ExpectedStep expectedOf(const RunSettings &settings, const Delays &delays, const
   if (sync.isLocal()) {
     made.miniBatches = expectedLocalTime(sync.every, sync.workers, delays);
     made.formula = "E[max over P workers of the sum of H mini-batches] / H, H = " + std::to_string(sync.every);
-  } else if (sync.staleness) {
-    made.miniBatches = drawn(sync, delays, settings.seed).update;
+  } else if (const auto events = limited(settings, delays)) {
+    made.miniBatches = events->update;
     made.formula = formulaOf(sync, false);
   } else {
     const PolicyTime time = expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, delays);
     made.miniBatches = time.update;
-    made.formula = formulaOf(sync, time.exact);
+    made.formula = formulaOf(sync, time.exact) + (sync.staleness ? ", without the limit on staleness" : "");
   }
   made.seconds = made.miniBatches * step.miniBatch + step.update;
   return made;
@@ -120,11 +129,16 @@ double miniBatchesInTurn(const RunSettings &settings) {
     return double(sync.k);
   if (sync.isLocal())
     return 1;
-  if (!sync.delay.empty())
-    return sync.isBatch() ? drawn(sync, delaysOf(sync), settings.seed).most : 1;
+  if (!sync.delay.empty()) {
+    if (!sync.isBatch())
+      return 1;
+    const auto events = drawn(sync, delaysOf(sync), settings.seed);
+    return events ? events->most : std::max(1.0, double(sync.k) / double(sync.workers));
+  }
   const Delays equal = equalDelays(sync.workers);
-  return sync.staleness ? drawn(sync, equal, settings.seed).update
-                        : expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, equal).update;
+  if (const auto events = limited(settings, equal))
+    return events->update;
+  return expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, equal).update;
 }
 
 bool policyCost(const Compilation &compilation, const StepCost &step, const std::string &trace,
@@ -147,10 +161,10 @@ bool policyCost(const Compilation &compilation, const StepCost &step, const std:
   made.update = step.update;
   made.inTurn = step.miniBatches;
   made.own = expectedOf(settings, delays, step);
-  if (!sync.isLocal())
-    made.staleness =
-        sync.staleness ? drawn(sync, delays, settings.seed).staleness
-                       : expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, delays).staleness;
+  if (const auto events = limited(settings, delays))
+    made.staleness = events->staleness;
+  else if (!sync.isLocal())
+    made.staleness = expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, delays).staleness;
   made.everyStep = everyStepOf(sync, delays, step, compilation.options);
   return true;
 }
