@@ -89,13 +89,15 @@ void settle(const Normal &normal, std::vector<size_t> &free, std::vector<double>
   while (!free.empty()) {
     const std::vector<double> wanted = normal.solve(free);
     double part = 1;
+    size_t limit = free.size(); // the unknown that comes to 0 first
     for (size_t i = 0; i < free.size(); ++i)
-      if (wanted[i] <= 0)
-        part = std::min(part, x[free[i]] / (x[free[i]] - wanted[i]));
+      if (wanted[i] <= 0 && x[free[i]] / (x[free[i]] - wanted[i]) < part)
+        part = x[free[limit = i]] / (x[free[i]] - wanted[i]);
     for (size_t i = 0; i < free.size(); ++i)
       x[free[i]] += part * (wanted[i] - x[free[i]]);
-    if (part == 1)
+    if (limit == free.size())
       return;
+    x[free[limit]] = 0;
     const auto isDone = [&](size_t i) {
       if (x[i] > 1e-15)
         return false;

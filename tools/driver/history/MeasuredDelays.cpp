@@ -1,8 +1,8 @@
 #include "tools/driver/history/MeasuredDelays.h"
 
+#include "tools/driver/history/JsonField.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
-#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <cmath>
@@ -19,15 +19,18 @@ using Computed = std::map<int64_t, std::map<int64_t, double>>;
 Computed computedOf(const nlohmann::json &events) {
   Computed computed;
   for (const nlohmann::json &event : events) {
-    if (!event.is_object() || event.value("ph", "") != "X")
+    if (!event.is_object() || textIn(event, "ph") != "X")
       continue;
-    const std::string kind = event.value("cat", "");
+    const std::string kind = textIn(event, "cat");
     if (kind == "messages" || kind == "step" || kind == "log" || kind == "other")
       continue;
     const auto arguments = event.find("args");
-    if (arguments == event.end() || !arguments->is_object() || !arguments->contains("step"))
+    const int64_t rank = countIn(event, "pid");
+    const double took = numberIn(event, "dur");
+    if (arguments == event.end() || !arguments->is_object() || rank < 0 || !(took >= 0 && took < 1e15))
       continue;
-    computed[event.value("pid", int64_t(0))][arguments->value("step", int64_t(0))] += 1e-6 * event.value("dur", 0.0);
+    if (const int64_t step = countIn(*arguments, "step"); step >= 0)
+      computed[rank][step] += 1e-6 * took;
   }
   return computed;
 }
@@ -92,13 +95,19 @@ bool readDelays(const std::string &file, const frontend::RunSettings &settings, 
   const bool isTrace = trace.is_object() && trace.contains("traceEvents") && trace["traceEvents"].is_array();
   const Computed computed = isTrace ? computedOf(trace["traceEvents"]) : Computed();
   size_t draws = 0;
-  for (const auto &rank : computed)
+  double all = 0;
+  for (const auto &rank : computed) {
     draws += rank.second.size();
+    for (const auto &step : rank.second)
+      all += step.second;
+  }
   constexpr size_t kLeast = 5;
   if (!isTrace)
     why = "it is no trace, which run --trace writes";
   else if (draws < kLeast)
     why = "it has " + std::to_string(draws) + " steps of all ranks, of which " + std::to_string(kLeast) + " are needed";
+  else if (all <= 0)
+    why = "nothing in it takes any time";
   else
     fit(computed, settings.sync->workers, file, found);
   return why.empty();

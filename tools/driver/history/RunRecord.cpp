@@ -1,7 +1,7 @@
 #include "tools/driver/history/RunRecord.h"
 
+#include "tools/driver/history/JsonField.h"
 #include "llvm/ADT/StringRef.h"
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,11 +30,6 @@ std::string evaluationOf(const RunSettings &settings) {
   return settings.evaluations.empty() ? "" : settings.evaluations.front().name;
 }
 
-double number(const nlohmann::json &row, const char *name) {
-  auto at = row.find(name);
-  return at != row.end() && at->is_number() ? at->get<double>() : std::nan("");
-}
-
 /// Rows as they come.
 struct Reader {
   const std::string &metric, evaluation;
@@ -43,23 +38,27 @@ struct Reader {
   int64_t lastWorker = -1;
 
   void take(const nlohmann::json &row) {
-    const double step = number(row, "step");
-    if (!(step >= 1))
+    const int64_t step = countIn(row, "step");
+    if (step < 1)
       return;
     if (row.contains("eval_time_s")) {
-      const double value = number(row, metric.c_str());
-      if (row.value("eval", "") == evaluation && std::isfinite(value) &&
-          (record.curve.points.empty() || record.curve.points.back().first < int64_t(step)))
-        record.curve.points.emplace_back(int64_t(step), value);
-    } else if (row.contains("samples_per_s")) {
-      record.steps = std::max(record.steps, int64_t(step));
-      seconds.push_back(number(row, "step_time_s"));
-      samples.push_back(seconds.back() * number(row, "samples_per_s"));
-      if (auto workers = row.find("workers"); workers != row.end() && workers->is_array()) {
-        record.gradients = int64_t(workers->size());
-        for (const nlohmann::json &worker : *workers)
-          lastWorker = std::max(lastWorker, worker.is_number_integer() ? worker.get<int64_t>() : -1);
-      }
+      const double value = numberIn(row, metric.c_str());
+      if (textIn(row, "eval") == evaluation && std::isfinite(value) &&
+          (record.curve.points.empty() || record.curve.points.back().first < step))
+        record.curve.points.emplace_back(step, value);
+      return;
+    }
+    const double took = numberIn(row, "step_time_s"), all = took * numberIn(row, "samples_per_s");
+    if (!(took > 0 && all >= 0.5 && all < 1e12))
+      return;
+    record.steps = std::max(record.steps, step);
+    seconds.push_back(took);
+    samples.push_back(all);
+    if (auto workers = row.find("workers"); workers != row.end() && workers->is_array()) {
+      record.gradients = int64_t(workers->size());
+      for (const nlohmann::json &worker : *workers)
+        if (worker.is_number_integer() && worker.get<double>() < 1e6)
+          lastWorker = std::max(lastWorker, worker.get<int64_t>());
     }
   }
 
@@ -115,7 +114,7 @@ std::string differsFrom(const RunSettings &settings, const RunRecord &record) {
 bool readRecord(const std::string &argument, const RunSettings &settings, RunRecord &record, std::string &why) {
   llvm::StringRef file = argument;
   const auto [count, rest] = file.split('=');
-  if (int64_t workers = 0; !rest.empty() && !count.getAsInteger(10, workers) && workers > 0) {
+  if (int64_t workers = 0; !rest.empty() && !count.getAsInteger(10, workers) && workers > 0 && workers < 1000000) {
     record.workers = workers;
     file = rest;
   }

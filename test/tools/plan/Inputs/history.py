@@ -28,6 +28,12 @@ if sys.argv[1] == "data":
         write(folder / f"b{b}.jsonl", b, lambda step: 0.2 + 2 * math.exp(-step / (20 + 10000 / b)))
     write(folder / "short.jsonl", 500, lambda step: 1 / step, last=29)
     write(folder / "flat.jsonl", 500, lambda step: 0.5)
+    # what others may write: rows that are none, and fields of another kind, are as if they were not there
+    rows = (folder / "l1.jsonl").read_text().splitlines(keepends=True)
+    (folder / "strange.jsonl").write_text("[]\n{\n\"step\"\n" + json.dumps({"step": 1e300, "eval_time_s": 1}) + "\n" +
+        json.dumps({"step": "one", "samples_per_s": []}) + "\n" + rows[0] +
+        json.dumps({"step": 2, "eval": 7, "eval_loss": "low", "eval_time_s": 1, "workers": {}}) + "\n" +
+        json.dumps({"step": 2, "step_time_s": -1, "samples_per_s": 1e300}) + "\n" + "".join(rows[1:]))
     write(folder / "arrive.jsonl", 500, lambda step: 1 / step, workers=4)
     sys.exit()
 made = subprocess.run(["echelon", "plan", "history.ech", "--train", "local", "--json", "--history", "1=l1.jsonl",

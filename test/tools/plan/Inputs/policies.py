@@ -22,7 +22,11 @@ if sys.argv[1] == "data":
         (folder / name).write_text(json.dumps({"traceEvents": events}))
 
     trace("slow.json", lambda rank, step: [0.5, 0.5, 0.5, 2.5][rank])
+    trace("still.json", lambda rank, step: 0)
     trace("noise.json", lambda rank, step: 0.75 if (rank + step) % 2 else 1.25)
+    events = [1, {"ph": 5}, {"ph": "X", "cat": [], "pid": "one", "args": 7}, {"ph": "X", "pid": 0, "dur": 1e300, "args": {}}]
+    strange = json.loads((folder / "slow.json").read_text())
+    (folder / "strange.json").write_text(json.dumps({"traceEvents": events + strange["traceEvents"]}))
     (folder / "empty.json").write_text('{"traceEvents": []}')
     sys.exit()
 
