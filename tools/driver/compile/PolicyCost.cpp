@@ -96,14 +96,18 @@ ExpectedStep expectedOf(const RunSettings &settings, const Delays &delays, const
 
 /// The same spec where all wait for all: its own step, whose mini-batch takes as long as that of the slowest.
 std::optional<ExpectedStep> everyStepOf(const SyncSettings &sync, const Delays &delays, const StepCost &step,
-                                        CompileOptions options) {
+                                        CompileOptions options, std::string &refused) {
   if (step.ranks == 1) // one rank works for all: nobody waits
     return std::nullopt;
   options.everyStep = true;
   options.warns = false;
   Compilation compilation(options);
-  if (!compilation.parse() || !compilation.resolve() || !compilation.elaborate() || !compilation.lower(Stage::Shaped))
+  if (!compilation.parse() || !compilation.resolve() || !compilation.elaborate() || !compilation.lower(Stage::Shaped)) {
+    for (const frontend::Diagnostic &said : compilation.diagnostics.sorted())
+      if (said.severity == frontend::Severity::Error && refused.empty())
+        refused = said.message;
     return std::nullopt;
+  }
   ProgramCost cost = programCost(*compilation.module);
   const StepCost all = stepCost(compilation, 0, cost);
   ExpectedStep made;
@@ -165,7 +169,7 @@ bool policyCost(const Compilation &compilation, const StepCost &step, const std:
     made.staleness = events->staleness;
   else if (!sync.isLocal())
     made.staleness = expectedTime(runtime::policyNamed(sync.policy)->kind, sync.k, sync.workers, delays).staleness;
-  made.everyStep = everyStepOf(sync, delays, step, compilation.options);
+  made.everyStep = everyStepOf(sync, delays, step, compilation.options, made.refused);
   return true;
 }
 
@@ -185,6 +189,8 @@ std::string PolicyCost::text() const {
   line("this policy  ", own);
   if (everyStep)
     line("every step   ", *everyStep);
+  else if (!refused.empty())
+    os << "  every step   no plan: " << refused << "\n";
   if (staleness > 0)
     os << llvm::format("  staleness of a gradient in the mean: %.3g updates\n", staleness);
   if (isDrawn)

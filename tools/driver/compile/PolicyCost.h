@@ -37,7 +37,8 @@ struct PolicyCost {
   bool isLocal = false; ///< workers train by themselves: the update is a step's part of a meeting
   bool isDrawn = false; ///< no clock on the wall waits for the delays
   ExpectedStep own;
-  std::optional<ExpectedStep> everyStep; ///< nothing: the compiler refuses the spec without the policy
+  std::optional<ExpectedStep> everyStep; ///< nothing: one rank works for all, or
+  std::string refused;                   ///< what the compiler says of the spec without the policy
 
   std::string text() const; ///< for people
 };
