@@ -87,7 +87,7 @@ void TrainResolver::takeDelay(Arguments &args, SyncSettings &sync) {
       }
       sync.delayNumbers.push_back(*value);
     }
-    if (int64_t(sync.delayNumbers.size()) != sync.workers)
+    if (!layoutOpen && int64_t(sync.delayNumbers.size()) != sync.workers)
       error(Code::E0404, call->range,
             "each(…) is a time for each worker: there are " + std::to_string(sync.workers) + ", and it has " +
                 std::to_string(sync.delayNumbers.size()));
@@ -125,12 +125,12 @@ void TrainResolver::take(const SyncClause &c, const Clause &clause) {
     takeLocal(args, sync);
   if (!hasWorkers)
     return;
-  if (!sync.isLocal() && !sync.isBatch() && sync.k > sync.workers)
+  if (!layoutOpen && !sync.isLocal() && !sync.isBatch() && sync.k > sync.workers)
     error(Code::E0404, args.rangeOf("k"),
           "an update of " + m.name.text + " takes one gradient of each of k workers: k is at most " +
               std::to_string(sync.workers) + " here, not " + std::to_string(sync.k));
   const int64_t least = (sync.workers + sync.k - 1) / sync.k - 1;
-  if (sync.staleness && *sync.staleness < least)
+  if (!layoutOpen && sync.staleness && *sync.staleness < least)
     error(Code::E0404, args.rangeOf("staleness"),
           "all " + std::to_string(sync.workers) + " workers start at the same parameters, and an update takes " +
               std::to_string(sync.k) + (sync.k == 1 ? " gradient" : " gradients") + ": the last one is " +

@@ -240,7 +240,39 @@ int64_t asyncBatch(int64_t k, int64_t workers, const Delays &delays) {
   return int64_t(std::ceil(gradients / double(k)));
 }
 
+/// P(sum of n exponentials of mean 1 > x): fewer than n events come by x, as Poisson has it; of many, as Gauss has it.
+double tailOfSum(int64_t n, double x) {
+  constexpr int64_t kMany = 300;
+  if (n > kMany)
+    return 0.5 * std::erfc((x - double(n)) / std::sqrt(2 * double(n)));
+  double term = std::exp(-x), sum = term;
+  for (int64_t i = 1; i < n; ++i)
+    sum += term *= x / double(i);
+  return std::min(sum, 1.0);
+}
+
+/// E[max] of the sums of n exponentials of mean 1 of each worker: the integral of P(max > x), by Simpson's rule.
+double slowestSum(int64_t n, int64_t workers) {
+  constexpr int kPieces = 4000;
+  const double wide = 12 * std::sqrt(double(n)), from = std::max(double(n) - wide, 0.0);
+  const double to = double(n) + wide + std::log(double(workers)) + 40, piece = (to - from) / kPieces;
+  double sum = 0;
+  for (int i = 0; i <= kPieces; ++i) {
+    const double isLater =
+        -std::expm1(double(workers) * std::log1p(-std::min(tailOfSum(n, from + i * piece), 1 - 1e-16)));
+    sum += isLater * (i == 0 || i == kPieces ? 1 : i % 2 ? 4 : 2);
+  }
+  return from + sum * piece / 3;
+}
+
 } // namespace
+
+double echelon::expectedLocalTime(int64_t steps, int64_t workers, const Delays &delays) {
+  assert(steps >= 1 && workers >= 1 && "each of some workers does something");
+  if (!delays.constants.empty())
+    return *std::max_element(delays.constants.begin(), delays.constants.end());
+  return delays.shift + delays.mean * slowestSum(steps, workers) / double(steps);
+}
 
 PolicyTime echelon::expectedTime(SyncPolicy::Kind policy, int64_t k, int64_t workers, const Delays &delays) {
   if (policy == SyncPolicy::EveryStep)

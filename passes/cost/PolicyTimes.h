@@ -34,4 +34,8 @@ struct PolicyTime {
 /// constants for all workers or none. A simulation draws from a fixed seed: equal arguments give equal times.
 PolicyTime expectedTime(SyncPolicy::Kind policy, int64_t k, int64_t workers, const Delays &delays);
 
+/// Of workers that train by themselves and meet after so many mini-batches each: the expected time of one of these, the
+/// slowest worker's sum by their number. It comes nearer to the mean the rarer they meet.
+double expectedLocalTime(int64_t steps, int64_t workers, const Delays &delays);
+
 } // namespace echelon

@@ -104,7 +104,7 @@ public:
 
   planner::Step run(std::vector<Operation *> *toCalls) {
     SmallVector<rt::FunctionOp> functions;
-    for (StringRef name : {"train", "update"})
+    for (const std::string &name : place.functions)
       if (auto function = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, name)))
         functions.push_back(function);
     for (rt::FunctionOp function : functions)

@@ -10,10 +10,11 @@ namespace echelon {
 struct StepPlace {
   int64_t perNode = 1; ///< ranks of a node
   bool isTf32 = false; ///< products of numbers of four bytes are of 19 bits
+  std::vector<std::string> functions = {"train", "update"}; ///< what is done, in order, of those that there are
 };
 
-/// What `train` does, and `update` where there is one, of a module whose arenas are planned. `calls`: gets the
-/// operations that its actions are of, by Action::call.
+/// What these functions do, one after the other, of a module whose arenas are planned. `calls`: gets the operations that
+/// its actions are of, by Action::call.
 planner::Step stepOf(mlir::ModuleOp module, const StepPlace &place, std::vector<mlir::Operation *> *calls = nullptr);
 
 /// One message as a rank sees it.

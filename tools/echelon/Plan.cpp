@@ -1,12 +1,15 @@
 // echelon plan SPEC [OTHER] [--json]: what a step takes, stores, communicates and decays, read off the program that
 // would run.
 #include "passes/cost/ProgramCost.h"
+#include "tools/driver/compile/PolicyCost.h"
 #include "tools/driver/compile/RecomputeCost.h"
 #include "tools/driver/compile/Sentences.h"
 #include "tools/driver/compile/StepTrace.h"
 #include "tools/driver/compile/WeightDecay.h"
+#include "tools/driver/history/TimeToTarget.h"
 #include "tools/echelon/ChoiceJson.h"
 #include "tools/echelon/Commands.h"
+#include "tools/echelon/HistoryJson.h"
 #include "tools/echelon/Options.h"
 #include "tools/echelon/PlanDifference.h"
 #include "tools/echelon/StepJson.h"
@@ -23,10 +26,12 @@ namespace echelon {
 namespace {
 struct PlanOptions : CompileOptions {
   bool json = false;
-  std::string write;      // the explicit spec's file; empty: none
-  std::string trace;      // the predicted step's file; empty: none
-  std::string other;      // a second spec, which is compared; empty: none
-  std::string otherTrain; // its train block; empty: the same name
+  std::string write;                // the explicit spec's file; empty: none
+  std::string trace;                // the predicted step's file; empty: none
+  std::string other;                // a second spec, which is compared; empty: none
+  std::string otherTrain;           // its train block; empty: the same name
+  std::string delays;               // a trace of a run, whose ranks tell how unequal mini-batches are; empty: none
+  std::vector<std::string> history; // logs of other runs; none: `until` is not looked at
 };
 
 nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
@@ -230,6 +235,12 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
   const RecomputeCost recompute = recomputeCost(compilation, made.workBytes).value_or(RecomputeCost());
   StepRecord told;
   const StepCost step = stepCost(compilation, products, made, options.trace.empty() ? nullptr : &told);
+  std::optional<PolicyCost> policy;
+  if (std::string why; !policyCost(compilation, step, options.delays, policy, why)) {
+    std::cerr << "echelon: --delays " << frontend::quoted(options.delays) << ": " << frontend::printable(why) << "\n";
+    exitCode = Usage;
+    return std::nullopt;
+  }
   std::optional<SnapshotChoice> snapshots;
   if (!compilation.settings.checkpoint.directory.empty())
     snapshots = compilation.snapshotChoice ? *compilation.snapshotChoice // of `checkpoint auto`
@@ -244,16 +255,39 @@ std::optional<Printed> planned(const PlanOptions &options, bool asJson, int &exi
     std::vector<std::string> all = mathematics;
     all.insert(all.end(), ofClauses.begin(), ofClauses.end());
     printed.json = toJson(compilation, all, made, decay, recompute, step, snapshots);
+    if (policy)
+      printed.json["sync"] = policyJson(*policy);
   } else {
     if (compilation.options.chosen)
       printed.text = frontend::printable(compilation.options.chosen->report(), frontend::Lines::Kept);
-    printed.text += step.text(made.memory.total - made.copyBytes) + made.text() + offloadText(compilation, made) +
-                    choiceText(compilation) + recomputeText(recompute) +
+    printed.text += step.text(made.memory.total - made.copyBytes) +
+                    (policy ? frontend::printable(policy->text(), frontend::Lines::Kept) : "") + made.text() +
+                    offloadText(compilation, made) + choiceText(compilation) + recomputeText(recompute) +
                     (snapshots ? frontend::printable(snapshots->text(), frontend::Lines::Kept) : "") +
                     decayText(decay) + mathematicsText("mathematics: not that of one device", mathematics) +
                     mathematicsText("mathematics", ofClauses) +
                     (options.trace.empty() ? "" : traceText(told, options.trace));
   }
+  return printed;
+}
+
+/// The plan of the degree that meets `until` soonest, behind how that was found.
+std::optional<Printed> plannedByHistory(PlanOptions options, int &exitCode) {
+  std::string why;
+  const std::optional<TimeToTarget> found = timeToTarget(options, options.history, why);
+  if (!found) {
+    if (!why.empty())
+      std::cerr << "echelon: " << frontend::printable(why) << "\n";
+    exitCode = why.empty() ? SpecWrong : Usage;
+    return std::nullopt;
+  }
+  if (const std::string setting = found->setting(); !setting.empty())
+    options.settings.push_back(setting);
+  std::optional<Printed> printed = planned(options, options.json, exitCode);
+  if (printed && options.json)
+    printed->json["history"] = historyJson(*found);
+  else if (printed)
+    printed->text = frontend::printable(found->text(), frontend::Lines::Kept) + printed->text;
   return printed;
 }
 
@@ -264,7 +298,8 @@ int plan(const PlanOptions &options) {
   }
   const bool compares = !options.other.empty();
   int exitCode = Fine;
-  std::optional<Printed> printed = planned(options, options.json || compares, exitCode);
+  std::optional<Printed> printed = options.history.empty() ? planned(options, options.json || compares, exitCode)
+                                                           : plannedByHistory(options, exitCode);
   std::string text;
   if (compares) {
     PlanOptions second = options;
@@ -313,9 +348,21 @@ void addPlan(CLI::App &app, int &exitCode) {
   command->add_option("--trace", options->trace, "a file for what the step does when, for ui.perfetto.dev")
       ->type_name("FILE")
       ->excludes(other);
+  command
+      ->add_option("--delays", options->delays,
+                   "a trace of a run (run --trace): under a sync policy, delays as its ranks had them")
+      ->type_name("TRACE")
+      ->excludes(other);
+  command
+      ->add_option("--history", options->history,
+                   "logs of other runs of this train block, LOG, under a sync policy also WORKERS=LOG: which size of "
+                   "the mesh axis that is auto meets until soonest")
+      ->type_name("LOG")
+      ->excludes(other);
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes\n"
                   "  echelon plan spec.ech --trace step.json\n"
                   "  echelon plan before.ech after.ech\n"
+                  "  echelon plan spec.ech --history one.jsonl two.jsonl\n"
                   "  echelon plan spec.ech spec.ech --train small --other-train large");
   command->callback([options, command, &exitCode] {
     options->ofCluster = command->count("--target") == 0;

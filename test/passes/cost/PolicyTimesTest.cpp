@@ -220,6 +220,32 @@ TEST(PolicyTimes, ShiftAlone) {
   EXPECT_NEAR(expectedTime(SyncPolicy::KAsync, 2, 4, delays).update, 1, 0.01);
 }
 
+// Workers that meet after every n mini-batches, against draws of their sums; meeting after each is `every step`.
+TEST(PolicyTimes, Local) {
+  std::mt19937_64 random(1);
+  for (int64_t workers : {1, 4, 16})
+    for (int64_t steps : {1, 5, 64, 400}) {
+      double sum = 0;
+      constexpr int kMeetings = 2000;
+      for (int meeting = 0; meeting < kMeetings; ++meeting) {
+        double slowest = 0;
+        for (int64_t w = 0; w < workers; ++w) {
+          double all = 0;
+          for (int64_t i = 0; i < steps; ++i)
+            all += 0.5 - 0.5 * std::log((double(random() >> 11) + 0.5) * 0x1p-53);
+          slowest = std::max(slowest, all);
+        }
+        sum += slowest / double(steps) / kMeetings;
+      }
+      EXPECT_NEAR(expectedLocalTime(steps, workers, Delays::shifted(0.5, 0.5)), sum, 0.03 * sum)
+          << workers << " workers, " << steps << " steps";
+    }
+  const Delays delays = Delays::shifted(0.25, 2);
+  EXPECT_NEAR(expectedLocalTime(1, 8, delays), expectedTime(SyncPolicy::EveryStep, 8, 8, delays).update, 1e-4);
+  EXPECT_NEAR(expectedLocalTime(20, 1, delays), 2.25, 1e-4);
+  EXPECT_EQ(expectedLocalTime(20, 4, Delays::each({1, 1, 1, 3})), 3);
+}
+
 // Times scale with their unit; a simulation draws the same numbers each time.
 TEST(PolicyTimes, Units) {
   for (SyncPolicy::Kind policy : {SyncPolicy::KBatchSync, SyncPolicy::KAsync}) {

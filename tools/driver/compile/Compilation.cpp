@@ -117,6 +117,11 @@ bool Compilation::resolveBlock() {
   if (std::string why;
       hereFile.empty()) // what is left open is chosen by the same figures as `plan` has, which tells why
     findMachine(why);
+  if (options.everyStep) {
+    settings.sync.reset();
+    if (settings.compress && settings.compress->ofDeltas) // of what only workers that train by themselves have
+      settings.compress.reset();
+  }
   if (isResolved && !takeLayout())
     return false;
   if (options.microBatches)

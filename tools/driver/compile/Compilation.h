@@ -60,6 +60,7 @@ struct CompileOptions {
   bool leavesLayoutOpen = false; // `layout auto` stays as it is: a search tries one after the other
   std::shared_ptr<const LayoutChoice> chosen; // what a search took; null: there was none yet
   int64_t policyWorkers = 0;                  // of a sync policy, on one rank; 0: as the layout has them
+  bool everyStep = false;                     // whatever `sync` says: what a policy is compared with
 };
 
 struct RecomputeChoice;

@@ -1,7 +1,7 @@
 #include "tools/driver/compile/Sentences.h"
 
 #include "ir/ech/Decimal.h"
-#include "passes/cost/PolicyTimes.h"
+#include "tools/driver/compile/PolicyCost.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -40,14 +40,6 @@ std::string sentenceOfLocal(const SyncSettings &s) {
   if (!s.outer.empty())
     text += ", or what " + s.outer + " makes of the step from the last such place to it";
   return text + "; what their optimizers keep stays their own";
-}
-
-Delays delaysOf(const SyncSettings &s) {
-  if (s.delay == "each")
-    return Delays::each(s.delayNumbers);
-  if (s.delay == "shifted")
-    return Delays::shifted(s.delayNumbers[0], s.delayNumbers[1]);
-  return Delays::exponential(s.delay.empty() ? 1 : s.delayNumbers[0]);
 }
 
 PolicyTime timeOf(const SyncSettings &s) {

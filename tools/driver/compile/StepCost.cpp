@@ -5,6 +5,7 @@
 #include "ir/ech/Reverse.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/cost/StepProgram.h"
+#include "tools/driver/compile/PolicyCost.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
@@ -64,6 +65,48 @@ planner::Precision precisionOf(const planner::Step &step) {
   return most == flops.end() ? planner::Precision::Fp32 : most->first;
 }
 
+void addTerm(StepCost &cost, const std::string &name, double seconds) {
+  cost.step.terms.push_back(name);
+  cost.time.terms.push_back(seconds);
+  cost.time.seconds += seconds;
+}
+
+/// Under a sync policy a step takes the time of so many mini-batches, one after the other, and of an update; or of one,
+/// and its part of a meeting. The terms become those of that.
+void takePolicy(const Compilation &compilation, StepPlace place, planner::Issue issue, double input, StepCost &cost) {
+  const frontend::SyncSettings &sync = *compilation.settings.sync;
+  mlir::ModuleOp module = *compilation.module;
+  auto partOf = [&](std::vector<std::string> functions) {
+    place.functions = std::move(functions);
+    const planner::Step step = stepOf(module, place);
+    std::pair<planner::StepTime, std::vector<std::string>> part(planner::timeOf(step, cost.machine, issue), step.terms);
+    return part;
+  };
+  const auto batch =
+      partOf(sync.isLocal() ? std::vector<std::string>{"train"} : std::vector<std::string>{"train", "hand_in"});
+  const auto update =
+      partOf(sync.isLocal() ? std::vector<std::string>{"hand_in", "meet", "take"} : std::vector<std::string>{"update"});
+  cost.miniBatch = batch.first.seconds + input;
+  cost.update = update.first.seconds / double(sync.isLocal() ? sync.every : 1);
+  cost.miniBatches = miniBatchesInTurn(compilation.settings);
+  std::map<std::string, double> seconds;
+  for (size_t i = 0; i < batch.second.size(); ++i)
+    seconds[batch.second[i]] += batch.first.terms[i] * cost.miniBatches;
+  for (size_t i = 0; i < update.second.size(); ++i)
+    seconds[sync.isLocal() ? "meetings" : update.second[i]] +=
+        update.first.terms[i] * (cost.update / std::max(update.first.seconds, 1e-300));
+  cost.time.seconds = 0;
+  for (size_t i = 0; i < cost.step.terms.size(); ++i) {
+    cost.time.terms[i] = seconds[cost.step.terms[i]];
+    cost.time.seconds += cost.time.terms[i];
+    seconds.erase(cost.step.terms[i]);
+  }
+  seconds["data"] += input * cost.miniBatches;
+  for (const auto &[name, all] : seconds)
+    if (all > 0)
+      addTerm(cost, name, all);
+}
+
 std::string grouped(double number) {
   std::string digits = std::to_string(static_cast<int64_t>(number + 0.5));
   for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
@@ -78,21 +121,22 @@ StepCost stepCost(const Compilation &compilation, double products, ProgramCost &
   if (const auto *cluster = compilation.settings.cluster; compilation.here && (!cluster || !cluster->nodes))
     made.measuredIn = compilation.hereFile;
   const int64_t perNode = compilation.options.nodeRanks > 0 ? compilation.options.nodeRanks : made.machine.perNode;
-  made.step = stepOf(*compilation.module, {perNode, compilation.settings.precision.compute == "tf32"},
-                     told ? &told->calls : nullptr);
   // where cores compute, they also issue calls and move what is sent
   const planner::Issue issue = made.machine.isOfGpus() ? planner::Issue{true, 1} : planner::Issue{false, 0};
+  StepPlace place = {perNode, compilation.settings.precision.compute == "tf32"};
+  made.step = stepOf(*compilation.module, place, told ? &told->calls : nullptr);
   made.time = planner::timeOf(made.step, made.machine, issue, told ? &told->record : nullptr);
-  if (const double input = issue.isAhead ? 0 : made.machine.inputSeconds(double(cost.inputBytes)); input > 0) {
-    made.step.terms.emplace_back("data");
-    made.time.terms.push_back(input);
-    made.time.seconds += input;
-    made.dataSeconds = input;
-  }
+  made.dataSeconds = issue.isAhead ? 0 : made.machine.inputSeconds(double(cost.inputBytes));
+  if (compilation.settings.sync)
+    takePolicy(compilation, place, issue, made.dataSeconds, made);
+  else if (made.dataSeconds > 0)
+    addTerm(made, "data", made.dataSeconds);
   made.ranks = std::max<int64_t>(compilation.settings.ranks(), 1);
   made.samples = compilation.settings.samplesAStep();
   made.tokens = tokensOf(compilation.facts);
-  made.modelFlops = products;
+  made.modelFlops = products; // of a worker's mini-batch under a policy
+  if (const auto &sync = compilation.settings.sync)
+    made.modelFlops *= double(sync->k);
   made.peak = made.machine.device.peak(precisionOf(made.step));
   if (dist::MeshAttr mesh = dist::meshOf(*compilation.module))
     for (std::vector<MessageCost> *messages : {&cost.messages, &cost.meetingMessages})

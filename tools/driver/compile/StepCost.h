@@ -19,6 +19,9 @@ struct StepCost {
   int64_t samples = 0;    ///< of a step
   int64_t tokens = 0;     ///< of a sample, where the model has sequences; else 0
   double modelFlops = 0;  ///< of a step: its stepProducts
+  double miniBatch = 0;   ///< under a sync policy: seconds of a worker's mini-batch
+  double update = 0;      ///< and of an update, or of a meeting of workers that train by themselves, by step
+  double miniBatches = 1; ///< that a step takes the time of
   std::string measuredIn; ///< the file that this machine was measured into; empty: it is none, or typical
   double dataSeconds = 0; ///< of the step: until the batch is in its place
   double peak = 0;        ///< flop/s of a device, in the precision of most of its products; 0: not said

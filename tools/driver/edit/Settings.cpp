@@ -90,6 +90,17 @@ Call callOf(const Clause &clause) {
   return {};
 }
 
+/// Of a mesh axis, its size or `auto`.
+SourceRange sizeOf(const MeshAxis &axis) {
+  if (axis.size)
+    return axis.size->range;
+  constexpr uint32_t kAuto = 4;
+  SourceRange range = axis.range; // `dp = auto`
+  range.offset += range.length - kAuto;
+  range.length = kAuto;
+  return range;
+}
+
 /// Applies one setting to one clause; false when the clause has nothing that `names` could mean.
 bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> names) {
   auto count = [&](const Count &c) {
@@ -135,8 +146,8 @@ bool set(Setter &setter, const Clause &clause, llvm::ArrayRef<llvm::StringRef> n
     setter.replaceAfterWord(clause);
   } else if (const auto *c = std::get_if<LayoutClause>(&clause.what)) {
     for (const MeshAxis &axis : c->mesh)
-      if (names.size() == 1 && axis.name.text == names.front() && axis.size) {
-        setter.replace(axis.size->range);
+      if (names.size() == 1 && axis.name.text == names.front()) {
+        setter.replace(sizeOf(axis));
         return true;
       }
     return false;
