@@ -88,9 +88,9 @@ def constants():
     norms = "device.passes.normalize", "device.passes.normalize_grad"
     host, attention, losses = "device.host", "device.efficiency.attention", "device.passes.cross_entropy"
     made = [
-        Constant("a100 product", 0.8, 0.6, 0.9, a100, "device.efficiency.product"),
-        Constant("a100 memory", 0.85, 0.6, 0.93, a100, "device.efficiency.memory"),
-        Constant("a100 network rate", 0.7, 0.3, 0.95, a100, "network.rate"),
+        Constant("a100 product", 0.8, 0.78, 0.88, a100, "device.efficiency.product"),
+        Constant("a100 memory", 0.85, 0.8, 0.93, a100, "device.efficiency.memory"),
+        Constant("a100 network rate", 0.7, 0.3, 0.9, a100, "network.rate"),
         said("a100 hop", 1.5 * US, a100, "network.hop"),  # of InfiniBand: two adapters and a switch
         Constant("flash1 attention", 0.3, 0.15, 0.6, ("a100", None, "flash1"), attention),
         said("flash2 attention", 0.65, ("a100", None, "flash2"), attention),  # Dao 2023: up to 0.72, causal less
@@ -111,13 +111,13 @@ def constants():
         Constant("nanotron cross_entropy", 14, 2, 40, nanotron, losses),
         Constant("nanotron send_calls", 5, 1, 60, nanotron, "device.send_calls"),
         Constant("aleph norm", 10, 1, 40, aleph, *norms),
-        Constant("aleph host", 40 * US, 5 * US, 100 * US, aleph, host),
+        Constant("aleph host", 40 * US, 10 * US, 75 * US, aleph, host),
         Constant("aleph send_calls", 100, 1, 400, aleph, "device.send_calls"),
         # Nothing of Megatron's is fitted: products leave two bytes where the program's leave four, and the rest is fused
         said("megatron host", 4 * US, megatron, host),
         said("megatron loop", 0.5, megatron, *loops),
         said("composer host", 4 * US, composer, host),  # nothing waits for it
-        Constant("composer loop", 1, 0.3, 4, composer, *loops),
+        Constant("composer loop", 1.2, 0.8, 4, composer, *loops),
         Constant("composer cross_entropy", 18, 2, 40, composer, losses),
         Constant("vtrain product", 0.85, 0.6, 0.95, vtrain, "device.efficiency.product"),
         Constant("vtrain k_half", 200, 1, 800, vtrain, "device.k_half"),
@@ -128,7 +128,7 @@ def constants():
         Constant("vtrain loop", 0.5, 0.15, 4, vtrain, *loops),
     ]
     for kernel, passes in (("flash1", 1.5), ("flash2", 1.5), ("torch", 1.7), ("fused", 1.2)):
-        made.append(Constant(f"aleph {kernel} loop", passes, 0.3, 6, (None, "aleph", kernel), *loops))
+        made.append(Constant(f"aleph {kernel} loop", passes, 0.8, 6, (None, "aleph", kernel), *loops))
     return made
 
 

@@ -30,7 +30,8 @@ const std::vector<Constant> &deviceConstants() {
       {"held_logits", Unit::Number, 0, 0, kAny,
        "bytes for each logit from the loss to its derivative; 0: as the program"},
       {"held_gradients", Unit::Number, 1, 0, kAny, "the same, of gradients of parameters"},
-      {"held_split", Unit::Number, 1, 0, kAny, "where passes send messages: its allocator's bytes by those of values"},
+      {"held_split", Unit::Number, 1, 0, kAny,
+       "where the forward pass sends messages: what its allocator takes, by what values need"},
   };
   return list;
 }
