@@ -77,12 +77,13 @@ def model(run):
   axis past like seq
   axis vocab = {padded_vocab(run)}
   {'axis word like vocab' if gathers else ''}
+  {'axis place like seq' if gathers else ''}
   axis embed = {run.hidden}
   axis head = {run.heads}
   axis key = {run.hidden // run.heads}
   axis ff = {run.ff}
   input tokens[batch, seq] : int below vocab
-  input labels[batch, seq] : int below {'word' if gathers else 'vocab'}
+  input labels[batch, {'place] : int below word' if gathers else 'seq] : int below vocab'}
   param wte[vocab, embed] ~ normal(0.02)
   {'param wpe[seq, embed] ~ normal(0.01)' if run.framework in ('megatron', 'vtrain') else ''}
   {'' if run.tied else 'param lm_head[vocab, embed] ~ normal(0.02)'}
@@ -93,7 +94,7 @@ def model(run):
   }}
   {'repeat last = 1 { x = ' + norm(run) + ' as final_norm }' if alone else 'x = ' + norm(run) + ' as final_norm'}
   logits = dot(x, {'wte' if run.tied else 'lm_head'}, over = embed)
-  {'loss mean(cross_entropy(logits[vocab -> word], labels, over = word))' if gathers else 'loss mean(cross_entropy(logits, labels, over = vocab))'}
+  {'loss mean(cross_entropy(logits[vocab -> word, seq -> place], labels, over = word))' if gathers else 'loss mean(cross_entropy(logits, labels, over = vocab))'}
 }}
 """
 

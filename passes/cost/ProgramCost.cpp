@@ -7,6 +7,7 @@
 #include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Phase.h"
+#include "passes/cost/HeldMemory.h"
 #include "runtime/launch/Printable.h"
 #include "runtime/program/OffloadPiece.h"
 #include "llvm/ADT/StringExtras.h"
@@ -218,6 +219,11 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.memory.total = cost.stateBytes - away + cost.inputBytes + cost.workBytes + cost.copyBytes;
   cost.memory.buffers =
       cost.memory.total - cost.memory.params - cost.memory.optimizer - cost.memory.gradients - cost.memory.activations;
+  if (module->hasAttr(kHeld)) { // what the program would take is not asked for
+    const HeldMemory held = heldMemory(module);
+    cost.memory = {int64_t(held.params),      int64_t(held.gradients), int64_t(held.optimizer),
+                   int64_t(held.activations), cost.inputBytes,         int64_t(held.total()) + cost.inputBytes};
+  }
   return cost;
 }
 

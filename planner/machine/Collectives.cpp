@@ -216,8 +216,10 @@ std::optional<Traffic> trafficOf(const Message &message, const std::string &algo
 double Machine::rateBetween(const Group &group, int64_t senders) const {
   const Link &net = network ? *network : link;
   const double beside = double(std::max<int64_t>(group.beside, 1)), lanes = double(std::max<int64_t>(net.lanes, 1));
-  double rate = net.bandwidth * costOf(net, "rate") *
-                std::min(1 / beside, std::min(double(std::max<int64_t>(senders, 1)), lanes) / lanes);
+  const bool isAlone = group.nodes == nodes && group.perNode == perNode; // nobody else sends
+  const double part = costOf(net, isAlone && net.costs.count("rate_alone") ? "rate_alone" : "rate");
+  double rate =
+      net.bandwidth * part * std::min(1 / beside, std::min(double(std::max<int64_t>(senders, 1)), lanes) / lanes);
   double unit = 1; // nodes of one unit of the level
   const double apart = double(std::max<int64_t>(group.apart, 1));
   for (const Tier &tier : tiers) {
@@ -241,8 +243,11 @@ double Machine::latencyBetween(const Group &group) const {
   return latency;
 }
 
+// Where its own ranks are in several nodes, the host waits for their ring, too.
 double Machine::besideStages(const Group &group) const {
-  return network && group.ranks > 1 ? costOf(*network, "beside_stages") * double(group.ranks) : 0;
+  const double each = network && group.ranks > 1 ? costOf(*network, "beside_stages") : 0;
+  return each > 0 ? each * double(group.ranks) + (group.nodes > 1 ? latencyBetween(group) * double(group.ranks - 1) : 0)
+                  : 0;
 }
 
 double Machine::overlap(const Group &group) const {

@@ -23,6 +23,15 @@ const std::vector<Constant> &deviceConstants() {
       {"send_calls", Unit::Number, 0, 0, kAny, "host's calls for one message from stage to stage"},
       {"usable", Unit::Part, 1, 0, 1, "part of the memory that programs get"},
       {"reserve", Unit::Bytes, 0, 0, kAny, "memory that no tensor accounts for"},
+      {"held_values", Unit::Number, 1, 0, kAny,
+       "of a framework: bytes that it keeps for derivatives, by the program's"},
+      {"held_norms", Unit::Number, 1, 0, kAny, "the same, of what norms keep"},
+      {"held_scores", Unit::Number, 1, 0, kAny, "the same, of scores of attention that is written out"},
+      {"held_logits", Unit::Number, 0, 0, kAny,
+       "bytes for each logit from the loss to its derivative; 0: as the program"},
+      {"held_gradients", Unit::Number, 1, 0, kAny, "the same, of gradients of parameters"},
+      {"held_split", Unit::Number, 1, 0, kAny,
+       "where the forward pass sends messages: what its allocator takes, by what values need"},
   };
   return list;
 }
@@ -30,6 +39,7 @@ const std::vector<Constant> &deviceConstants() {
 const std::vector<Constant> &linkConstants() {
   static const std::vector<Constant> list = {
       {"rate", Unit::Part, 1, 0.001, 1, "part of the rate that messages reach"},
+      {"rate_alone", Unit::Part, 1, 0.001, 1, "of a network: the same, of a group that is the whole cluster"},
       {"hop", Unit::Seconds, 0, 0, kAny, "the time of a round, where it is not the latency"},
       {"floor", Unit::Seconds, 0, 0, kAny, "what any collective takes at least"},
       {"floor_rank", Unit::Seconds, 0, 0, kAny, "the same, more for each rank after the first"},

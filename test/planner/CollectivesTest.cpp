@@ -204,6 +204,30 @@ TEST(Collectives, ANetworksOwnFiguresAreOfItsNodes) {
   EXPECT_DOUBLE_EQ(m.seconds(between(Kind::AllReduce, 4, 1, 500)), 5e-3);
 }
 
+TEST(Collectives, AGroupThatIsTheWholeClusterMayHaveARateOfItsOwn) {
+  Machine m = machine();
+  m.link.bandwidth = 1e15;
+  m.network->latency = m.link.latency = 0;
+  m.network->costs = {{"rate", 0.25}, {"rate_alone", 0.75}};
+  const Message whole = between(Kind::AllReduce, 4, 8, kBytes, "ring");
+  const double alone = m.seconds(whole);
+  m.nodes = 8;
+  EXPECT_NEAR(m.seconds(whole) / alone, 3, 1e-4);
+  m.nodes = 4;
+  m.network->costs = {{"rate", 0.25}};
+  EXPECT_NEAR(m.seconds(whole) / alone, 3, 1e-4);
+}
+
+// Each message waits for each of its ranks; where these are in several nodes, for the rounds between them, too.
+TEST(Collectives, BesideStagesTheHostWaitsForRanksAndRings) {
+  Machine m = machine();
+  EXPECT_EQ(m.besideStages({16, 2, 8}), 0);
+  m.network->costs = {{"beside_stages", 1e-3}};
+  EXPECT_EQ(m.besideStages({1, 1, 1}), 0);
+  EXPECT_DOUBLE_EQ(m.besideStages({8, 1, 8}), 8e-3);
+  EXPECT_DOUBLE_EQ(m.besideStages({16, 2, 8}), 16e-3 + 15 * 10e-6);
+}
+
 TEST(Collectives, ASendTakesTheHostsCallsAndOneLane) {
   Machine m = machine();
   m.device.costs = {{"host", 5e-6}, {"send_calls", 2}};

@@ -3,6 +3,9 @@
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/WeightDecay.h"
 
+#include "frontend/resolve/Machines.h"
+#include "passes/cost/HeldMemory.h"
+
 #include "ir/dist/Dist.h"
 #include "ir/dist/Offload.h"
 #include "ir/dist/State.h"
@@ -164,6 +167,16 @@ void LayoutAttributes::setOn(mlir::ModuleOp module) {
 }
 } // namespace
 
+/// What its machine says that a framework holds of memory.
+static void annotateHeld(mlir::Builder &b, const frontend::Device &device, mlir::ModuleOp module) {
+  llvm::SmallVector<mlir::NamedAttribute> constants;
+  for (const Setting &setting : device.response)
+    if (llvm::StringRef(setting.name.text).starts_with("held_"))
+      constants.push_back(b.getNamedAttr(setting.name.text, b.getF64FloatAttr(setting.value.value)));
+  if (!constants.empty())
+    module->setAttr(kHeld, b.getDictionaryAttr(constants));
+}
+
 /// The mesh, and where in the spec each of its lines stands.
 void Compilation::annotateLayout(mlir::Builder &b) {
   LayoutAttributes attributes(settings, options.machine != Machine::Cpu, b,
@@ -174,6 +187,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
     attributes.add(collective);
   if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : settings.nodeRanks)
     (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
+  if (settings.device)
+    annotateHeld(b, wholeDevice(*program, *settings.device), *module);
   attributes.setOn(*module);
 }
 
