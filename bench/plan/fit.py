@@ -312,6 +312,7 @@ def text(values):
     for name in ("a100_80gb", "a100_40gb", "h100_80gb"):
         for framework in frameworks:
             groups, notes = settings(values, (None, framework, None))
+            notes += [note for generation in ("a100", "h100") for note in settings(values, (generation, framework, None))[1]]
             if notes and name == "a100_80gb":
                 lines.append(f"# {framework}: {'; '.join(notes)}")
             usable, reserve = ROOM[framework]
