@@ -47,7 +47,9 @@ public:
       findScores(train);
       for (Item &item : items)
         finish(item);
-      train.walk([&](rt::CollectiveOp op) { isSplit |= !isOfBackward(op) && !isOfUpdate(op); });
+      constexpr int64_t kNumber = 8; // bytes: a loss, which all ranks sum
+      train.walk(
+          [&](rt::CollectiveOp op) { isSplit |= !isOfBackward(op) && !isOfUpdate(op) && op.messageBytes() > kNumber; });
     }
     HeldMemory most;
     for (int64_t stage = 0; stage < count(); ++stage) {
@@ -318,7 +320,7 @@ private:
   DictionaryAttr constants;
   rt::StagesOp stages;  ///< null: there is no pipeline
   rt::ForOp own;        ///< null: all stages have as many iterations
-  bool isSplit = false; ///< the forward pass sends messages
+  bool isSplit = false; ///< the forward pass sends messages of more than a number
   int64_t clock = 0;
   DenseMap<Operation *, std::pair<int64_t, int64_t>> time;
   std::vector<Item> items;
