@@ -35,6 +35,7 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
                         {"axis", m.axis},
                         {"bytes", m.bytes},
                         {"algorithm", m.algorithm},
+                        {"choice", m.choice},
                         {"count", m.count},
                         {"time_s", m.seconds},
                         {"phase", m.phase},

@@ -7,8 +7,10 @@
 #include "ir/dist/Offload.h"
 #include "ir/dist/State.h"
 #include "ir/ech/Recompute.h"
+#include "frontend/resolve/MachineOf.h"
 #include "ir/rt/Offload.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/cost/Links.h"
 #include "tools/driver/compile/Mathematics.h"
 #include <functional>
 #include <map>
@@ -175,6 +177,18 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   if (const int64_t ranks = options.nodeRanks ? options.nodeRanks : settings.nodeRanks)
     (*module)->setAttr(dist::kNodeRanks, b.getI64IntegerAttr(ranks));
   attributes.setOn(*module);
+  annotateLinks();
+}
+
+/// What passes choose by, where somebody has measured or described it. Without ranks that talk there is nothing to choose.
+void Compilation::annotateLinks() {
+  const bool isDescribed = settings.cluster && settings.cluster->nodes;
+  if (settings.ranks() < 2 || (!isDescribed && !here))
+    return;
+  planner::Machine machine = machineOf(*program, settings, here.get());
+  if (options.nodeRanks > 0)
+    machine.perNode = options.nodeRanks;
+  setLinks(*module, machine);
 }
 
 } // namespace echelon
