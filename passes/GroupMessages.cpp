@@ -151,14 +151,15 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (messages.size() < 2)
       return;
     SmallVector<std::pair<Operation *, int64_t>> small;
-    DenseMap<Attribute, int64_t> most;
+    DenseMap<Attribute, int64_t> all, most; // bytes of a kind, and of a bucket
     for (auto [when, op] : messages)
       if (const int64_t bytes = bytesToJoin(op, mesh); bytes >= 0) {
         small.push_back({op, bytes});
-        most[keyOf(op)] += bytes;
+        all[keyOf(op)] += bytes;
       }
-    for (auto &[key, bytes] : most)
-      bytes = bucketBytes(*llvm::find_if(small, [&](auto &each) { return keyOf(each.first) == key; })->first, bytes);
+    for (auto [op, bytes] : small)
+      if (auto [limit, isNew] = most.try_emplace(keyOf(op)); isNew)
+        limit->second = bucketBytes(*op, all[keyOf(op)]);
     Waiting waiting(block);
     std::vector<std::unique_ptr<Group>> groups;
     DenseMap<Attribute, Group *> open;
@@ -222,9 +223,12 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (!bucket || bucket->bytes == double(usual))
       return usual;
     const auto megabytes = int64_t(bucket->bytes) / kMega;
-    told.push_back("buckets of all_reduce over " + over + " hold " + std::to_string(megabytes) + " MB: " +
+    std::string line =
+        "buckets of all_reduce over " + over + " hold " + std::to_string(megabytes) + " MB: " +
                    inTime(bucket->seconds) + "; of " + std::to_string(bucketMegabytes) + " MB " +
-                   inTime(bucket->secondsOtherwise));
+                   inTime(bucket->secondsOtherwise);
+    if (!llvm::is_contained(told, line))
+      told.push_back(std::move(line));
     return megabytes * kMega;
   }
 

@@ -22,7 +22,7 @@ void add(std::vector<Way> &ways, const Machine &machine, Message message, Way wa
   message.algorithm = way.algorithm;
   message.protocol = way.protocol;
   way.seconds = machine.seconds(message);
-  if (std::isfinite(way.seconds))
+  if (std::isfinite(way.seconds) && way.seconds > 0) // 0: nothing is said of the link
     ways.push_back(std::move(way));
 }
 
@@ -72,7 +72,7 @@ std::vector<Way> waysOf(const Machine &machine, const Message &message) {
   const auto &protocols = machine.protocolsOf(message.group);
   if (ways.empty() && !protocols.empty())
     ways = waysOfLibrary(machine, message, protocols);
-  else if (ways.empty() && message.group.nodes > 1)
+  else if (ways.empty() && message.group.nodes > 1 && machine.network)
     for (const char *algorithm : kAlgorithms)
       if (trafficOf(message, algorithm))
         add(ways, machine, message, {Way::Textbook, algorithm, "", 0, 0});

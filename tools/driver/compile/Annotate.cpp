@@ -185,6 +185,8 @@ void Compilation::annotateLinks() {
   const bool isDescribed = settings.cluster && settings.cluster->nodes;
   if (settings.ranks() < 2 || (!isDescribed && !here))
     return;
+  if (!isDescribed && options.nodeRanks > 0 && options.nodeRanks < settings.ranks())
+    return; // what lies between machines nobody has measured
   planner::Machine machine = machineOf(*program, settings, here.get());
   if (options.nodeRanks > 0)
     machine.perNode = options.nodeRanks;
