@@ -252,9 +252,10 @@ void Tables::tuner() {
     auto number = [&](StringRef name) { return std::to_string(row.getAs<IntegerAttr>(name).getInt()); };
     auto word = [&](StringRef name) { return quoted(row.getAs<StringAttr>(name).getValue()); };
     const StringRef kind = row.getAs<StringAttr>("op").getValue();
-    os << "  // " << row.getAs<StringAttr>("why").getValue() << "\n  p.tuner.push_back({Collective::"
-       << llvm::convertToCamelFromSnakeCase(kind, true) << ", " << number("group") << ", " << word("algorithm") << ", "
-       << word("protocol") << ", " << number("channels") << ", " << number("most") << "});\n";
+    os << "  // " << row.getAs<StringAttr>("why").getValue()
+       << "\n  p.tuner.push_back({Collective::" << llvm::convertToCamelFromSnakeCase(kind, true) << ", "
+       << number("group") << ", " << word("algorithm") << ", " << word("protocol") << ", " << number("channels") << ", "
+       << number("most") << "});\n";
   }
 }
 

@@ -223,10 +223,9 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (!bucket || bucket->bytes == double(usual))
       return usual;
     const auto megabytes = int64_t(bucket->bytes) / kMega;
-    std::string line =
-        "buckets of all_reduce over " + over + " hold " + std::to_string(megabytes) + " MB: " +
-                   inTime(bucket->seconds) + "; of " + std::to_string(bucketMegabytes) + " MB " +
-                   inTime(bucket->secondsOtherwise);
+    std::string line = "buckets of all_reduce over " + over + " hold " + std::to_string(megabytes) +
+                       " MB: " + inTime(bucket->seconds) + "; of " + std::to_string(bucketMegabytes) + " MB " +
+                       inTime(bucket->secondsOtherwise);
     if (!llvm::is_contained(told, line))
       told.push_back(std::move(line));
     return megabytes * kMega;

@@ -293,8 +293,8 @@ private:
     action.term = term("messages over " + axis.str());
     return action;
   }
-  static planner::Message sent(int64_t bytes, planner::Group group) {
-    return {planner::Message::Kind::Send, double(bytes), group, "", false, ""};
+  Action sendAction(int64_t bytes, const planner::Group &group, StringRef axis) {
+    return messageAction({planner::Message::Kind::Send, double(bytes), group, "", false, ""}, axis);
   }
   void add(rt::CollectiveOp op, Actions &to) {
     Action action = messageAction(messageOf(op, mesh, place.perNode), op.getAxis());
@@ -307,9 +307,8 @@ private:
     const int64_t axis = op.getMesh().front(), all = sizes[size_t(axis)];
     const int64_t here = axis == over ? stage : 0;
     const int64_t peer = (here + int64_t(op.getStep()) + all) % all;
-    Action action = messageAction(
-        sent(rt::buffer(op.getBuffer()).bytes(), planner::neighborsOf(sizes, axis, here, peer, place.perNode)),
-        op.getAxis());
+    Action action = sendAction(rt::buffer(op.getBuffer()).bytes(),
+                               planner::neighborsOf(sizes, axis, here, peer, place.perNode), op.getAxis());
     action.peer = peer;
     if (isInTurns)
       action.kind = isSent ? Action::Kind::Send : Action::Kind::Receive;
@@ -338,8 +337,8 @@ private:
   template <typename Op> void addRing(Op op, bool home, Actions &to) {
     const auto ranks = int64_t(op.getRanks()), bytes = rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes();
     const planner::Work part = workOf(op, ranks);
-    Action hop = messageAction(
-        sent(bytes, planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode)), op.getAxis());
+    Action hop =
+        sendAction(bytes, planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), op.getAxis());
     hop.ticket = ticket(op.getY());
     Action wait, loop;
     wait.kind = Action::Kind::Wait;

@@ -20,7 +20,8 @@ double costOf(const Link &link, const char *name) {
   return it != link.costs.end() ? it->second : constantNamed(linkConstants(), name)->otherwise;
 }
 
-/// What was measured of such messages, in the way that the message says: "all_reduce", "all_reduce_ring". Null: nothing.
+/// What was measured of such messages, in the way that the message says: "all_reduce", "all_reduce_ring". Null:
+/// nothing.
 const Curve *curveOf(const Link &link, const Message &message) {
   const int64_t ranks = message.kind == Kind::Send ? 2 : message.group.ranks;
   const std::string name = nameOf(message.kind) + (message.algorithm.empty() ? "" : "_" + message.algorithm);
@@ -303,9 +304,7 @@ double Machine::nativeSeconds(const Message &message) const {
   const std::string &way = message.algorithm; // "ring", "tree", "nvls"; empty: the fastest
   double hops = 0;
   if (crosses && isSum)
-    hops = way == "ring"   ? 2 * (n - 1)
-           : way == "tree" ? 4 * std::log2(n)
-                           : std::min(2 * (n - 1), 4 * std::log2(n));
+    hops = way == "ring" ? 2 * (n - 1) : way == "tree" ? 4 * std::log2(n) : std::min(2 * (n - 1), 4 * std::log2(n));
   else if (crosses)
     hops = n - 1;
   hops *= crosses ? latencyBetween(group) : 0;
@@ -364,7 +363,8 @@ double Machine::seconds(const Message &asProgrammed) const {
   }
   // a library has rings, and trees for sums between nodes; else, of no textbook, or none is said, what it likes
   const std::string &way = message.algorithm;
-  const bool isLibrarys = way == "ring" || (way == "tree" && message.kind == Kind::AllReduce) || !trafficOf(message, way);
+  const bool isLibrarys =
+      way == "ring" || (way == "tree" && message.kind == Kind::AllReduce) || !trafficOf(message, way);
   return isLibrarys && !protocolsOf(group).empty() ? nativeSeconds(message)
                                                    : std::max(floorSeconds(message), textbookSeconds(message));
 }

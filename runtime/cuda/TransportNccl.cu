@@ -113,7 +113,8 @@ NcclTransport::NcclTransport(runtime::Rank &host) : host(host), deadline(host.tr
   for (const std::string &line : setForNccl(ncclSettings(transport.networkInterface(), isSet)))
     host.note(line);
   const runtime::Program &program = host.program();
-  if (!program.choices.empty() || !program.tuner.empty()) // NCCL looks for a plugin as it makes its first communicator, and never again
+  if (!program.choices.empty() ||
+      !program.tuner.empty()) // NCCL looks for a plugin as it makes its first communicator, and never again
     setenv("NCCL_TUNER_PLUGIN", ECHELON_NCCL_TUNER, 0);
   tune(rowsOf(host, transport.world()));
   ncclUniqueId id{};

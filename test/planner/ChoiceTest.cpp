@@ -102,7 +102,7 @@ TEST(Choice, OfALibraryAlgorithmAndProtocol) {
   EXPECT_EQ(way.channels, 4);
   EXPECT_EQ(first(library(), sum(1e9, node)), "nvls nvls");
   Message gather = sum(1e9, node);
-  gather.kind = Kind::AllGather; // nothing is summed in the switch; ll128 does not take so much
+  gather.kind = Kind::AllGather;           // nothing is summed in the switch; ll128 does not take so much
   EXPECT_EQ(first(library(), gather), ""); // one way is no choice
   gather.bytes = 1e6;
   EXPECT_EQ(first(library(), gather), "ring ll128");
@@ -127,9 +127,9 @@ TEST(Choice, BucketsWeighBeginningAgainstTheLastOne) {
     made.network->latency = latency;
     return bucketOf(made, sum(100e6, all), 25e6)->bytes;
   };
-  EXPECT_GE(shared(0, 1e-3), 100e6);      // nothing beside: all at once
-  EXPECT_LT(shared(1, 1e-6), 25e6);       // the last one is short
-  EXPECT_GT(shared(1, 50e-3), 25e6);      // it is dear to begin
+  EXPECT_GE(shared(0, 1e-3), 100e6); // nothing beside: all at once
+  EXPECT_LT(shared(1, 1e-6), 25e6);  // the last one is short
+  EXPECT_GT(shared(1, 50e-3), 25e6); // it is dear to begin
   EXPECT_FALSE(bucketOf(m, sum(100e6, {1, 1, 1}), 25e6));
   const auto kept = bucketOf(m, sum(1e6, all), 25e6); // one message either way
   EXPECT_EQ(kept->bytes, 25e6);

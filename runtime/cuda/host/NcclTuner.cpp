@@ -54,7 +54,9 @@ void askTuner(const std::shared_ptr<void> &tuner, Tuned collective, size_t bytes
   plugin()->getCollInfo(tuner.get(), static_cast<int>(collective), bytes, 1, reinterpret_cast<float **>(times),
                         kAlgorithms, kProtocols, 0, &channels);
   static const char *const protocols[] = {" ll", " ll128", " simple"};
-  const auto left = [&](int a) { return std::count_if(times[a], times[a] + kProtocols, [](float t) { return t >= 0; }); };
+  const auto left = [&](int a) {
+    return std::count_if(times[a], times[a] + kProtocols, [](float t) { return t >= 0; });
+  };
   const bool hasTree = left(kTree) > 0, hasRing = left(kRing) > 0;
   if (hasTree == hasRing || collective != Tuned::AllReduce)
     return;

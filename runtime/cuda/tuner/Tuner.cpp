@@ -1,10 +1,10 @@
 // The plugin by which NCCL asks which algorithm a collective takes (its interface of tuners, version 5, which NCCL 2.28
 // loads where NCCL_TUNER_PLUGIN names this library). Rows say it, as ECHELON_TUNER has them when a communicator is
 // made: `all_reduce ring; all_gather ring ll128 8 65536; all_gather ring any 0 0`, the collective, its algorithm, and
-// where more is said the protocol, the channels (0: NCCL's own number) and the bytes up to which the row holds (0: any).
-// The first row counts that a collective fits. NCCL's table has a time for each (algorithm, protocol), -1 where that is
-// not possible. Of those that a row leaves NCCL takes the best, if one is possible; what no row is about is left to
-// NCCL, as are algorithms and protocols that are `any`.
+// where more is said the protocol, the channels (0: NCCL's own number) and the bytes up to which the row holds (0:
+// any). The first row counts that a collective fits. NCCL's table has a time for each (algorithm, protocol), -1 where
+// that is not possible. Of those that a row leaves NCCL takes the best, if one is possible; what no row is about is
+// left to NCCL, as are algorithms and protocols that are `any`.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

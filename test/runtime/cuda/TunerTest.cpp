@@ -95,8 +95,9 @@ TEST(Tuner, GoesByBytes) {
 
 // Rows that say nothing NCCL knows are refused: it then fails as the communicator is made.
 TEST(Tuner, RefusesWrongRows) {
-  for (const char *rows : {"all_reduce", "all_rduce ring", "all_reduce wheel", "all_reduce ring simple", "all_reduce ring simple 0", "any ring",
-                           "all_reduce ring fast 0 0", "all_reduce ring simple -1 0", "all_reduce ring ll 0 0 0"})
+  for (const char *rows :
+       {"all_reduce", "all_rduce ring", "all_reduce wheel", "all_reduce ring simple", "all_reduce ring simple 0",
+        "any ring", "all_reduce ring fast 0 0", "all_reduce ring simple -1 0", "all_reduce ring ll 0 0 0"})
     EXPECT_NE(Communicator(rows).status, 0) << rows;
 }
 

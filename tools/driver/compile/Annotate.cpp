@@ -3,11 +3,11 @@
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/WeightDecay.h"
 
+#include "frontend/resolve/MachineOf.h"
 #include "ir/dist/Dist.h"
 #include "ir/dist/Offload.h"
 #include "ir/dist/State.h"
 #include "ir/ech/Recompute.h"
-#include "frontend/resolve/MachineOf.h"
 #include "ir/rt/Offload.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/cost/Links.h"
@@ -180,7 +180,8 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   annotateLinks();
 }
 
-/// What passes choose by, where somebody has measured or described it. Without ranks that talk there is nothing to choose.
+/// What passes choose by, where somebody has measured or described it. Without ranks that talk there is nothing to
+/// choose.
 void Compilation::annotateLinks() {
   const bool isDescribed = settings.cluster && settings.cluster->nodes;
   if (settings.ranks() < 2 || (!isDescribed && !here))
