@@ -151,11 +151,14 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (messages.size() < 2)
       return;
     SmallVector<std::pair<Operation *, int64_t>> small;
-    DenseMap<Attribute, int64_t> all, most; // bytes of a kind, and of a bucket
+    DenseMap<Attribute, std::pair<int64_t, int64_t>> all; // bytes and values of a kind
+    DenseMap<Attribute, int64_t> most;                    // bytes of a bucket
     for (auto [when, op] : messages)
       if (const int64_t bytes = bytesToJoin(op, mesh); bytes >= 0) {
         small.push_back({op, bytes});
-        all[keyOf(op)] += bytes;
+        auto &[sum, values] = all[keyOf(op)];
+        sum += bytes;
+        values += op->getNumOperands();
       }
     for (auto [op, bytes] : small)
       if (auto [limit, isNew] = most.try_emplace(keyOf(op)); isNew)
@@ -197,12 +200,12 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     return isRearranged(op) && std::max(bytes, received) >= aloneKilobytes * 1000 ? -1 : bytes;
   }
 
-  /// How much a message may hold that is put together of such ones, which have so many bytes in all.
-  int64_t bucketBytes(Operation &op, int64_t all) {
+  /// How much a message may hold that is put together of such ones, which have so many bytes and values in all.
+  int64_t bucketBytes(Operation &op, std::pair<int64_t, int64_t> all) {
     constexpr int64_t kMega = 1000000;
     const int64_t usual = bucketMegabytes * kMega;
     auto sum = dyn_cast<AllReduceOp>(op); // what else is joined is small
-    if (!links || !sum || bucketMegabytes.hasValue() || all <= kMega)
+    if (!links || !sum || bucketMegabytes.hasValue() || all.first <= kMega)
       return usual;
     MeshAttr mesh = meshOf(&op);
     std::vector<int64_t> sizes, axes;
@@ -214,12 +217,12 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
       over += (over.empty() ? "" : "+") + name.str();
     }
     planner::Message message;
-    message.bytes = double(all);
+    message.bytes = double(all.first);
     message.group = planner::groupOf(sizes, axes, links->perNode);
     message.isOfUpdate = isOfUpdate(&op);
     if (StringRef said = sum.getAlgorithm(); said != "auto" && said != "native" && !said.ends_with("_summands"))
       message.algorithm = said.str();
-    const auto bucket = planner::bucketOf(*links, message, double(usual));
+    const auto bucket = planner::bucketOf(*links, message, all.second, double(usual));
     if (!bucket || bucket->bytes == double(usual))
       return usual;
     const auto megabytes = int64_t(bucket->bytes) / kMega;

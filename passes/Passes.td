@@ -591,7 +591,7 @@ def ChooseAlgorithms : EchelonPass<"rt-choose-algorithms"> {
     ```
     becomes
     ```mlir
-    rt.collective "all_reduce" %d, %d count 48 "Sum" over [0] ranks 4 "dp" with "butterfly" why "split batch over dp" {rt.chosen = "butterfly 100 us; tree 200 us, ring 300 us"}
+    rt.collective "all_reduce" %d, %d count 48 "Sum" over [0] ranks 4 "dp" with "butterfly" why "split batch over dp" {rt.chosen = "butterfly 100 us; tree 200 us"}
     ```
     What a clause pins stays. For GPUs the call stays as it is, and the module gets `rt.tuner`, what NCCL is told by
     group and size. Runs when all messages are there, with the sizes that they will have.

@@ -89,12 +89,12 @@ std::string nameOf(const Way &way) {
   return way.protocol.empty() ? way.algorithm : way.algorithm + " " + way.protocol;
 }
 
-std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, double otherwise) {
-  if (machine.isTypical || message.group.ranks < 2 || message.bytes <= 0 || otherwise <= 0)
+std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, int64_t values, double otherwise) {
+  if (machine.isTypical || values < 1 || message.group.ranks < 2 || message.bytes <= 0 || otherwise <= 0)
     return std::nullopt;
   const double last = machine.overlap(message.group); // what runs beside compute: all but the last
   const auto timeOf = [&](double bytes) {
-    const double count = std::max(std::ceil(message.bytes / bytes), 1.0);
+    const double count = std::clamp(std::ceil(message.bytes / bytes), 1.0, double(values));
     Message one = message;
     one.bytes = message.bytes / count;
     const std::vector<Way> ways = waysOf(machine, one);
@@ -103,7 +103,7 @@ std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, d
   Bucket best{otherwise, timeOf(otherwise), timeOf(otherwise)};
   const double usual = best.seconds * kClearly;
   for (double bytes = 1e6; bytes < 2 * message.bytes && bytes <= 1e9; bytes *= 2)
-    if (const double seconds = timeOf(bytes); seconds < std::min(usual, best.seconds))
+    if (const double seconds = timeOf(bytes); seconds < usual && seconds <= best.seconds) // of equal ones the largest
       best = {bytes, seconds, best.secondsOtherwise};
   return best;
 }

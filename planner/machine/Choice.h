@@ -23,13 +23,13 @@ std::vector<Way> waysOf(const Machine &machine, const Message &message);
 /// "ring", "ring ll128", "automatic".
 std::string nameOf(const Way &way);
 
-/// Into how many bytes values are put together that travel as such messages and have `message.bytes` in all; nothing:
-/// the machine cannot tell. `otherwise`: the size that is kept unless another one is clearly better.
+/// Into how many bytes values are put together that travel as such messages and have `message.bytes` in all, of so many
+/// `values`; nothing: the machine cannot tell. `otherwise`: the size that is kept unless another one is clearly better.
 struct Bucket {
   double bytes = 0;
   double seconds = 0;          ///< of all messages, and of the last one once more where it alone does not run beside
   double secondsOtherwise = 0; ///< the same, of `otherwise`
 };
-std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, double otherwise);
+std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, int64_t values, double otherwise);
 
 } // namespace echelon::planner

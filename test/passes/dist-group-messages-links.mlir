@@ -38,7 +38,7 @@ module attributes {dist.mesh = #dist.mesh<dp = 2 [batch]>,
 !p = !ech.tensor<[embed=2000000], f32>
 
 // Messages run beside compute but for the last one, and cost little to begin: that is kept short.
-// CHECK: module attributes {dist.buckets = ["buckets of all_reduce over dp hold 1 MB: {{.*}}; of 25 MB {{.*}}"]
+// CHECK: module attributes {dist.buckets = ["buckets of all_reduce over dp hold 8 MB: {{.*}}; of 25 MB {{.*}}"]
 // CHECK: dist.all_reduce %{{[^,]*}} over ["dp"]
 // CHECK: dist.all_reduce %{{[^,]*}} over ["dp"]
 // SAID: module
