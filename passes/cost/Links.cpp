@@ -35,6 +35,7 @@ public:
   Attribute of(const planner::Machine &machine) {
     SmallVector<NamedAttribute> all;
     add(all, "per_node", machine.perNode, 0);
+    add(all, "spread", machine.spread);
     all.push_back(b.getNamedAttr("link", of(machine.link)));
     if (machine.network)
       all.push_back(b.getNamedAttr("network", of(*machine.network)));
@@ -147,6 +148,7 @@ std::optional<planner::Machine> echelon::linksOf(ModuleOp module) {
     return std::nullopt;
   planner::Machine made;
   made.perNode = whole(from, "per_node", 1);
+  made.spread = number(from, "spread");
   if (auto link = from.getAs<DictionaryAttr>("link"))
     made.link = linkOf(link);
   if (auto network = from.getAs<DictionaryAttr>("network"))

@@ -78,7 +78,9 @@ std::vector<Way> waysOf(const Machine &machine, const Message &message) {
         add(ways, machine, message, {Way::Textbook, algorithm, "", 0, 0});
   if (ways.size() < 2)
     return {};
-  const auto rank = [](const Way &way) { return way.algorithm.empty() ? way.seconds * kClearly : way.seconds; };
+  // measurements that lie far apart tell less
+  const double clearly = std::min(kClearly, std::max(1 - machine.spread / 2, 0.0));
+  const auto rank = [&](const Way &way) { return way.algorithm.empty() ? way.seconds * clearly : way.seconds; };
   std::stable_sort(ways.begin(), ways.end(), [&](const Way &a, const Way &b) { return rank(a) < rank(b); });
   return ways;
 }

@@ -80,6 +80,9 @@ TEST(Choice, MeasurementsGoBeforeFormulas) {
   EXPECT_EQ(first(measured(), sum(1e3, four)), "ring");
   EXPECT_EQ(first(measured(), sum(1e6, four)), "automatic");
   EXPECT_DOUBLE_EQ(waysOf(measured(), sum(1e3, four)).front().seconds, 5e-6);
+  Machine loose = measured();
+  loose.spread = 1; // half of that to either side
+  EXPECT_EQ(first(loose, sum(1e3, four)), "automatic");
   Message gather = sum(1e3, four);
   gather.kind = Kind::AllGather; // of which no algorithm was measured alone
   EXPECT_EQ(first(measured(), gather), "");
