@@ -80,6 +80,9 @@ public:
         diagnostics.error(Code::E0402, protocol.name.range,
                           "protocol " + protocol.name.text + " is given twice in link " + l.name.text);
       check(protocol.settings, planner::protocolConstants(), "a protocol");
+      for (const Setting &setting : protocol.settings)
+        if (setting.name.text == "channels" && setting.value.value != std::floor(setting.value.value))
+          diagnostics.error(Code::E0404, setting.value.range, "channels are counted: a whole number");
     }
     for (const Curve &curve : l.curves)
       check(curve, false);
