@@ -15,6 +15,7 @@
 #include "passes/cost/ProgramCost.h"
 #include "planner/machine/Choice.h"
 #include "planner/timeline/Groups.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include <utility>
@@ -151,18 +152,15 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (messages.size() < 2)
       return;
     SmallVector<std::pair<Operation *, int64_t>> small;
-    DenseMap<Attribute, std::pair<int64_t, int64_t>> all; // bytes and values of a kind
-    DenseMap<Attribute, int64_t> most;                    // bytes of a bucket
+    llvm::MapVector<Attribute, Kind> kinds;
     for (auto [when, op] : messages)
       if (const int64_t bytes = bytesToJoin(op, mesh); bytes >= 0) {
         small.push_back({op, bytes});
-        auto &[sum, values] = all[keyOf(op)];
-        sum += bytes;
-        values += op->getNumOperands();
+        kinds.try_emplace(keyOf(op), Kind{op, when}).first->second.add(op, bytes, when, mesh);
       }
-    for (auto [op, bytes] : small)
-      if (auto [limit, isNew] = most.try_emplace(keyOf(op)); isNew)
-        limit->second = bucketBytes(*op, all[keyOf(op)]);
+    DenseMap<Attribute, int64_t> most; // bytes of a bucket
+    for (auto &[key, kind] : kinds)
+      most[key] = bucketBytes(kind);
     Waiting waiting(block);
     std::vector<std::unique_ptr<Group>> groups;
     DenseMap<Attribute, Group *> open;
@@ -200,14 +198,30 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     return isRearranged(op) && std::max(bytes, received) >= aloneKilobytes * 1000 ? -1 : bytes;
   }
 
-  /// How much a message may hold that is put together of such ones, which have so many bytes and values in all.
-  int64_t bucketBytes(Operation &op, std::pair<int64_t, int64_t> all) {
+  /// Messages that may become one.
+  struct Kind {
+    Operation *first;
+    int64_t when; ///< the first is ready
+    int64_t bytes = 0, whole = 0, values = 0;
+    bool comeAtOnce = true;
+
+    void add(Operation *op, int64_t anIteration, int64_t ready, MeshAttr mesh) {
+      bytes += anIteration;
+      for (Value operand : op->getOperands())
+        whole += localBytes(ech::tensor(operand), mesh);
+      values += op->getNumOperands();
+      comeAtOnce &= ready == when;
+    }
+  };
+
+  /// How much a message may hold that is put together of these, in bytes of an iteration.
+  int64_t bucketBytes(const Kind &kind) {
     constexpr int64_t kMega = 1000000;
     const int64_t usual = bucketMegabytes * kMega;
-    auto sum = dyn_cast<AllReduceOp>(op); // what else is joined is small
-    if (!links || !sum || bucketMegabytes.hasValue() || all.first <= kMega)
+    auto sum = dyn_cast<AllReduceOp>(kind.first); // what else is joined is small
+    if (!links || !sum || bucketMegabytes.hasValue() || kind.bytes <= kMega)
       return usual;
-    MeshAttr mesh = meshOf(&op);
+    MeshAttr mesh = meshOf(sum);
     std::vector<int64_t> sizes, axes;
     for (int m = 0; m < mesh.size(); ++m)
       sizes.push_back(mesh.sizeOf(m));
@@ -217,15 +231,16 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
       over += (over.empty() ? "" : "+") + name.str();
     }
     planner::Message message;
-    message.bytes = double(all.first);
+    message.bytes = double(kind.whole);
     message.group = planner::groupOf(sizes, axes, links->perNode);
-    message.isOfUpdate = isOfUpdate(&op);
+    message.isOfUpdate = isOfUpdate(sum);
     if (StringRef said = sum.getAlgorithm(); said != "auto" && said != "native" && !said.ends_with("_summands"))
       message.algorithm = said.str();
-    const auto bucket = planner::bucketOf(*links, message, all.second, double(usual));
-    if (!bucket || bucket->bytes == double(usual))
+    const double iterations = double(kind.whole) / double(kind.bytes);
+    const auto bucket = planner::bucketOf(*links, message, {kind.values, kind.comeAtOnce, double(usual) * iterations});
+    if (!bucket || bucket->bytes == double(usual) * iterations)
       return usual;
-    const auto megabytes = int64_t(bucket->bytes) / kMega;
+    const int64_t megabytes = std::max<int64_t>(int64_t(bucket->bytes / iterations) / kMega, 1);
     std::string line = "buckets of all_reduce over " + over + " hold " + std::to_string(megabytes) +
                        " MB: " + inTime(bucket->seconds) + "; of " + std::to_string(bucketMegabytes) + " MB " +
                        inTime(bucket->secondsOtherwise);

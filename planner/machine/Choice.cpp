@@ -91,20 +91,20 @@ std::string nameOf(const Way &way) {
   return way.protocol.empty() ? way.algorithm : way.algorithm + " " + way.protocol;
 }
 
-std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, int64_t values, double otherwise) {
-  if (machine.isTypical || values < 1 || message.group.ranks < 2 || message.bytes <= 0 || otherwise <= 0)
+std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, const Values &values) {
+  if (machine.isTypical || values.count < 1 || message.group.ranks < 2 || message.bytes <= 0 || values.otherwise <= 0)
     return std::nullopt;
-  const double last = machine.overlap(message.group); // what runs beside compute: all but the last
+  const double last = values.comeAtOnce ? 0 : machine.overlap(message.group); // all but the last run beside compute
   const auto timeOf = [&](double bytes) {
-    const double count = std::clamp(std::ceil(message.bytes / bytes), 1.0, double(values));
+    const double count = std::clamp(std::ceil(message.bytes / bytes), 1.0, double(values.count));
     Message one = message;
     one.bytes = message.bytes / count;
     const std::vector<Way> ways = waysOf(machine, one);
     return (count + last) * (ways.empty() ? machine.seconds(one) : ways.front().seconds);
   };
-  Bucket best{otherwise, timeOf(otherwise), timeOf(otherwise)};
+  Bucket best{values.otherwise, timeOf(values.otherwise), timeOf(values.otherwise)};
   const double usual = best.seconds * kClearly;
-  for (double bytes = 1e6; bytes < 2 * message.bytes && bytes <= 1e9; bytes *= 2)
+  for (double bytes = 1e6; bytes < 2 * message.bytes; bytes *= 2)
     if (const double seconds = timeOf(bytes); seconds < usual && seconds <= best.seconds) // of equal ones the largest
       best = {bytes, seconds, best.secondsOtherwise};
   return best;

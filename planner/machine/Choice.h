@@ -23,13 +23,19 @@ std::vector<Way> waysOf(const Machine &machine, const Message &message);
 /// "ring", "ring ll128", "automatic".
 std::string nameOf(const Way &way);
 
-/// Into how many bytes values are put together that travel as such messages and have `message.bytes` in all, of so many
-/// `values`; nothing: the machine cannot tell. `otherwise`: the size that is kept unless another one is clearly better.
+/// What is put together into messages.
+struct Values {
+  int64_t count = 1;       ///< each is in one message
+  bool comeAtOnce = false; ///< then no message runs beside what makes the others
+  double otherwise = 0;    ///< bytes of a message, unless others are clearly better
+};
+/// How many bytes a message is to have; nothing: the machine cannot tell.
 struct Bucket {
   double bytes = 0;
   double seconds = 0;          ///< of all messages, and of the last one once more where it alone does not run beside
-  double secondsOtherwise = 0; ///< the same, of `otherwise`
+  double secondsOtherwise = 0; ///< the same, as they would be otherwise
 };
-std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, int64_t values, double otherwise);
+/// `message`: as if all values travelled in one.
+std::optional<Bucket> bucketOf(const Machine &machine, const Message &message, const Values &values);
 
 } // namespace echelon::planner

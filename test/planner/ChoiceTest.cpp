@@ -128,15 +128,18 @@ TEST(Choice, BucketsWeighBeginningAgainstTheLastOne) {
     Machine made = m;
     made.network->costs["overlap"] = overlap;
     made.network->latency = latency;
-    return bucketOf(made, sum(100e6, all), 100, 25e6)->bytes;
+    return bucketOf(made, sum(100e6, all), {100, false, 25e6})->bytes;
   };
   EXPECT_GE(shared(0, 1e-3), 100e6); // nothing beside: all at once
   EXPECT_LT(shared(1, 1e-6), 25e6);  // the last one is short
   EXPECT_GT(shared(1, 50e-3), 25e6); // it is dear to begin
   m.network->latency = 1e-6;
-  EXPECT_EQ(bucketOf(m, sum(100e6, all), 2, 10e6)->bytes, 10e6); // a value is in one message
-  EXPECT_FALSE(bucketOf(m, sum(100e6, {1, 1, 1}), 100, 25e6));
-  const auto kept = bucketOf(m, sum(1e6, all), 100, 25e6); // one message either way
+  EXPECT_EQ(bucketOf(m, sum(100e6, all), {2, false, 10e6})->bytes, 10e6); // a value is in one message
+  m.network->latency = 1e-3; // where all come at once, none runs beside what makes the others
+  EXPECT_LT(bucketOf(m, sum(100e6, all), {100, false, 25e6})->bytes, 100e6);
+  EXPECT_GE(bucketOf(m, sum(100e6, all), {100, true, 25e6})->bytes, 100e6);
+  EXPECT_FALSE(bucketOf(m, sum(100e6, {1, 1, 1}), {100, false, 25e6}));
+  const auto kept = bucketOf(m, sum(1e6, all), {100, false, 25e6}); // one message either way
   EXPECT_EQ(kept->bytes, 25e6);
   EXPECT_DOUBLE_EQ(kept->seconds, kept->secondsOtherwise);
 }
