@@ -171,6 +171,8 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       snapshots ? nlohmann::ordered_json(snapshots->everySeconds) : nlohmann::ordered_json();
   if (snapshots)
     made["checkpoint"] = toJson(*snapshots);
+  if (!plan.buckets.empty())
+    made["buckets"] = plan.buckets;
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)
