@@ -1,7 +1,8 @@
 // Times of Echelon's collectives by size, and of the memory traffic that each cannot do without.
 //
 //   bench_collectives RANKS [TRANSPORT [BYTES,...] [COLLECTIVE...]]     run.py beside it calls this and mpi_collectives
-//   in turns; all_reduce_ring and the like, which are taken where they are named alone, are of one algorithm
+//   in turns; all_reduce_ring and the like, which are taken where they are named alone, are of one algorithm, and
+//   all_reduce with them
 //
 // Prints a line a figure: what, bytes, microseconds. The floor of a collective: each rank reads and writes its share of
 // the bytes that must be read and written at least, all ranks at once, in memory of its own, used again and again as
@@ -71,12 +72,22 @@ public:
   }
 
 private:
+  /// Of each collective one size after the other, by all algorithms in turn: how near two cores are may change in a
+  /// run.
   void runByAlgorithm(const Wanted &wanted) {
-    for (Algorithm by : {Algorithm::ring, Algorithm::tree, Algorithm::butterfly, Algorithm::one_to_all})
-      for (const Case &c : cases(by))
-        if (const std::string name = std::string(c.name) + "_" + nameOf(by); wanted.has(name))
-          for (int64_t bytes : wanted.sizes)
-            print(name.c_str(), bytes, microseconds(peers, [&] { c.call(bytes); }));
+    const Algorithm all[] = {Algorithm::automatic, Algorithm::ring, Algorithm::tree, Algorithm::butterfly,
+                             Algorithm::one_to_all};
+    for (size_t i = 0; i < cases(Algorithm::automatic).size(); ++i)
+      for (int64_t bytes : wanted.sizes)
+        for (Algorithm by : all) {
+          const Case c = cases(by)[i];
+          const std::string name = c.name;
+          const bool isWanted =
+              by == Algorithm::automatic ? wanted.has(name + "_ring") : wanted.has(name + "_" + nameOf(by));
+          if (isWanted)
+            print((by == Algorithm::automatic ? name : name + "_" + nameOf(by)).c_str(), bytes,
+                  microseconds(peers, [&] { c.call(bytes); }));
+        }
   }
 
   std::vector<Case> cases(Algorithm by) {
