@@ -3,6 +3,7 @@
 #include "codegen/Target.h"
 #include "ir/dist/State.h"
 #include "ir/ech/SourcePlace.h"
+#include "ir/rt/Chosen.h"
 #include "ir/rt/Offload.h"
 #include "runtime/program/Turns.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -34,7 +35,8 @@ template <typename Op> std::string remark(Op op, int64_t bytes) {
       megabytes >= 0.01 ? llvm::formatv("{0:f2} MB", megabytes).str() : llvm::formatv("{0} bytes", bytes).str();
   StringRef why = op.getWhy();
   why.consume_back(" (" + ech::sourcePlace(op.getLoc()) + ")"); // the call says it
-  return (Twine(op.getRanks()) + " ranks, " + size + ": " + why).str();
+  auto choice = op->template getAttrOfType<StringAttr>(rt::kChosen);
+  return (Twine(op.getRanks()) + " ranks, " + size + ": " + why + (choice ? "; by " + choice.str() : "")).str();
 }
 
 void spell(rt::CollectiveOp op, Printer &printer) {

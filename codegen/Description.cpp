@@ -7,6 +7,7 @@
 #include "ir/dist/Placed.h"
 #include "ir/ech/Decimal.h"
 #include "ir/ech/SourcePlace.h"
+#include "ir/rt/Chosen.h"
 #include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
 #include "passes/Moments.h"
@@ -78,6 +79,7 @@ private:
   void fingerprints();
   void sync(run::SyncOp policy);
   void choices();
+  void tuner();
   void rows();
   void partialFunctions();
   void profiled();
@@ -241,6 +243,22 @@ void Tables::choices() {
     const StringRef kind = clause.getAs<StringAttr>("op").getValue();
     os << "  p.choices.push_back({Collective::" << llvm::convertToCamelFromSnakeCase(kind, true) << ", "
        << group - groups.begin() << ", Algorithm::" << clause.getAs<StringAttr>("algorithm").getValue() << "});\n";
+  }
+}
+
+/// What the compiler chose of the library's algorithms and protocols, by group and size.
+void Tables::tuner() {
+  auto rows = module->getAttrOfType<ArrayAttr>(rt::kTuner);
+  if (!rows)
+    return;
+  for (auto row : rows.getAsRange<DictionaryAttr>()) {
+    auto number = [&](StringRef name) { return std::to_string(row.getAs<IntegerAttr>(name).getInt()); };
+    auto word = [&](StringRef name) { return quoted(row.getAs<StringAttr>(name).getValue()); };
+    const StringRef kind = row.getAs<StringAttr>("op").getValue();
+    os << "  // " << row.getAs<StringAttr>("why").getValue()
+       << "\n  p.tuner.push_back({Collective::" << llvm::convertToCamelFromSnakeCase(kind, true) << ", "
+       << number("group") << ", " << word("algorithm") << ", " << word("protocol") << ", " << number("channels") << ", "
+       << number("most") << "});\n";
   }
 }
 
@@ -424,8 +442,10 @@ void Tables::print() {
             return braced(cast<DenseI64ArrayAttr>(group).asArrayRef(), [](int64_t m) { return std::to_string(m); });
           }));
   rows();
-  if (target.hasDevice())
+  if (target.hasDevice()) {
     choices();
+    tuner();
+  }
   scalars();
   draws();
   partialFunctions();

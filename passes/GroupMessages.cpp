@@ -2,14 +2,20 @@
 //   1. In each block, take the messages of the update (gradients, parameters) in the order in which what they carry
 //      comes to be, those of what is stored in parts (a layer's parameters, its gradients), and those that only reports
 //      read.
-//   2. A message joins the last one of its kind unless one of them waits for the other, or the bucket is full. What a
+//   2. How much a bucket holds the machine's links say, where the module has them, for all that is of one kind.
+//   3. A message joins the last one of its kind unless one of them waits for the other, or the bucket is full. What a
 //      repeat stacks up counts once, not once an iteration: the program's text does not depend on its depth.
 //      A large value travels alone, as it lies, where a common message would have to be laid out part by part.
-//   3. Bring the block into an order in which every value is made before it is read.
+//   4. Bring the block into an order in which every value is made before it is read.
 #include "ir/dist/Placed.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"
+#include "passes/cost/Links.h"
+#include "passes/cost/ProgramCost.h"
+#include "planner/machine/Choice.h"
+#include "planner/timeline/Groups.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include <utility>
@@ -110,6 +116,7 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
       getOperation().emitError("bucket-mb and alone-kb are at least 1");
       return signalPassFailure();
     }
+    links = linksOf(getOperation());
     SmallVector<Block *> blocks;
     getOperation().walk([&](Operation *op) {
       if (auto repeat = dyn_cast<ech::RepeatOp>(op); repeat && !repeat.getTime() && !repeat.getAlong())
@@ -120,6 +127,8 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     });
     for (Block *block : blocks)
       group(*block);
+    if (!told.empty())
+      getOperation()->setAttr(kBuckets, Builder(&getContext()).getStrArrayAttr(llvm::to_vector_of<StringRef>(told)));
   }
 
   void group(Block &block) {
@@ -142,20 +151,23 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
 
     if (messages.size() < 2)
       return;
+    SmallVector<std::pair<Operation *, int64_t>> small;
+    llvm::MapVector<Attribute, Kind> kinds;
+    for (auto [when, op] : messages)
+      if (const int64_t bytes = bytesToJoin(op, mesh); bytes >= 0) {
+        small.push_back({op, bytes});
+        kinds.try_emplace(keyOf(op), Kind{op, when}).first->second.add(op, bytes, when, mesh);
+      }
+    DenseMap<Attribute, int64_t> most; // bytes of a bucket
+    for (auto &[key, kind] : kinds)
+      most[key] = bucketBytes(kind);
     Waiting waiting(block);
     std::vector<std::unique_ptr<Group>> groups;
     DenseMap<Attribute, Group *> open;
-    for (auto [when, op] : messages) {
-      int64_t bytes = 0;
-      for (Value operand : op->getOperands())
-        bytes += bytesAnIteration(ech::tensor(operand), mesh);
-      int64_t received = 0; // of a gather, the whole
-      for (Value result : op->getResults())
-        received += bytesAnIteration(ech::tensor(result), mesh);
-      if (isRearranged(op) && std::max(bytes, received) >= aloneKilobytes * 1000)
-        continue;
-      Group *&last = open[keyOf(op)];
-      bool joins = last && (last->bytes + bytes <= bucketMegabytes * 1000000) && !waiting.waitsFor(op, last->members) &&
+    for (auto [op, bytes] : small) {
+      const Attribute key = keyOf(op);
+      Group *&last = open[key];
+      bool joins = last && last->bytes + bytes <= most[key] && !waiting.waitsFor(op, last->members) &&
                    !waiting.waitsFor(last->members, op);
       if (!joins) {
         groups.push_back(std::make_unique<Group>());
@@ -175,6 +187,68 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
       sortTopologically(&block);
   }
 
+  /// Of a message that may join others; -1: it travels alone.
+  int64_t bytesToJoin(Operation *op, MeshAttr mesh) {
+    int64_t bytes = 0;
+    for (Value operand : op->getOperands())
+      bytes += bytesAnIteration(ech::tensor(operand), mesh);
+    int64_t received = 0; // of a gather, the whole
+    for (Value result : op->getResults())
+      received += bytesAnIteration(ech::tensor(result), mesh);
+    return isRearranged(op) && std::max(bytes, received) >= aloneKilobytes * 1000 ? -1 : bytes;
+  }
+
+  /// Messages that may become one.
+  struct Kind {
+    Operation *first;
+    int64_t when; ///< the first is ready
+    int64_t bytes = 0, whole = 0, values = 0;
+    bool comeAtOnce = true;
+
+    void add(Operation *op, int64_t anIteration, int64_t ready, MeshAttr mesh) {
+      bytes += anIteration;
+      for (Value operand : op->getOperands())
+        whole += localBytes(ech::tensor(operand), mesh);
+      values += op->getNumOperands();
+      comeAtOnce &= ready == when;
+    }
+  };
+
+  /// How much a message may hold that is put together of these, in bytes of an iteration.
+  int64_t bucketBytes(const Kind &kind) {
+    constexpr int64_t kMega = 1000000;
+    const int64_t usual = bucketMegabytes * kMega;
+    auto sum = dyn_cast<AllReduceOp>(kind.first); // what else is joined is small
+    if (!links || !sum || bucketMegabytes.hasValue() || kind.bytes <= kMega)
+      return usual;
+    MeshAttr mesh = meshOf(sum);
+    std::vector<int64_t> sizes, axes;
+    for (int m = 0; m < mesh.size(); ++m)
+      sizes.push_back(mesh.sizeOf(m));
+    std::string over;
+    for (StringRef name : ech::strings(sum.getOver())) {
+      axes.push_back(mesh.index(name));
+      over += (over.empty() ? "" : "+") + name.str();
+    }
+    planner::Message message;
+    message.bytes = double(kind.whole);
+    message.group = planner::groupOf(sizes, axes, links->perNode);
+    message.isOfUpdate = isOfUpdate(sum);
+    if (StringRef said = sum.getAlgorithm(); said != "auto" && said != "native" && !said.ends_with("_summands"))
+      message.algorithm = said.str();
+    const double iterations = double(kind.whole) / double(kind.bytes);
+    const auto bucket = planner::bucketOf(*links, message, {kind.values, kind.comeAtOnce, double(usual) * iterations});
+    if (!bucket || bucket->bytes == double(usual) * iterations)
+      return usual;
+    const int64_t megabytes = std::max<int64_t>(int64_t(bucket->bytes / iterations) / kMega, 1);
+    std::string line = "buckets of all_reduce over " + over + " hold " + std::to_string(megabytes) +
+                       " MB: " + inTime(bucket->seconds) + "; of " + std::to_string(bucketMegabytes) + " MB " +
+                       inTime(bucket->secondsOtherwise);
+    if (!llvm::is_contained(told, line))
+      told.push_back(std::move(line));
+    return megabytes * kMega;
+  }
+
   int64_t bytesAnIteration(ech::Tensor type, MeshAttr mesh) {
     int64_t iterations = 1;
     for (const ech::Axis &a : type.getAxes())
@@ -183,6 +257,8 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     return localBytes(type, mesh) / std::max<int64_t>(1, iterations);
   }
   llvm::StringSet<> repeated; // axes of repeats
+  std::optional<planner::Machine> links;
+  SmallVector<std::string> told; // what buckets hold, where the links say so
 
   /// What messages share that travel together, the ranks that hold what they carry among it. The norm of all gradients
   /// goes without norms of the update, which are made of what it must have found finite first.

@@ -415,11 +415,13 @@ def GroupMessages : DistPass<"dist-group-messages"> {
     %1 = dist.all_reduce %m over ["dp"] why "split batch over dp: report of accuracy"
     ```
     becomes `%0, %1 = dist.all_reduce %l, %m over ["dp"] why "split batch over dp: report of loss, report of accuracy"`.
+    A bucket of gradients is closed at 25 MB, or where the machine's links (`dist.links`) say of another size that all
+    messages, and the last one, which nothing runs beside, take less time; `dist.buckets` tells so, a line each.
     Runs once all messages are there; before overlap, which starts whole messages.
   }];
   let options = [Option<"bucketMegabytes", "bucket-mb", "int64_t", /*default=*/"25",
-                        "a message of gradients is closed when it holds this many megabytes (10^6 bytes) a rank; "
-                        "what a repeat stacks up counts with one iteration's">,
+                        "a message of gradients is closed when it holds this many megabytes (10^6 bytes) a rank, "
+                        "whatever the links say; what a repeat stacks up counts with one iteration's">,
                  Option<"aloneKilobytes", "alone-kb", "int64_t", /*default=*/"64",
                         "what has this many kilobytes (10^3 bytes) a rank or more, as it is sent or as it arrives, "
                         "travels alone, all_reduce excepted: over shared memory, copying 64 KB into a common message "
@@ -576,6 +578,25 @@ def GatherAhead : EchelonPass<"rt-gather-ahead"> {
     micro batches or batches, or where a worker may leave its step: then nothing may be under way. Runs when every
     operation is chosen and before arenas are planned, which have both buffers.
   }];
+  let dependentDialects = ["::echelon::rt::RtDialect"];
+}
+
+def ChooseAlgorithms : EchelonPass<"rt-choose-algorithms"> {
+  let summary = "every collective gets the algorithm that is the fastest on the machine that the program is for";
+  let description = [{
+    Of the machine's links (module attribute `dist.links`, which is not there where nobody has measured or described
+    the machine) each message asks which ways there are, by its kind and bytes, its ranks and how they lie over nodes.
+    ```mlir
+    rt.collective "all_reduce" %d, %d count 48 "Sum" over [0] ranks 4 "dp" with "automatic" why "split batch over dp"
+    ```
+    becomes
+    ```mlir
+    rt.collective "all_reduce" %d, %d count 48 "Sum" over [0] ranks 4 "dp" with "butterfly" why "split batch over dp" {rt.chosen = "butterfly 100 us; tree 200 us"}
+    ```
+    What a clause pins stays. For GPUs the call stays as it is, and the module gets `rt.tuner`, what NCCL is told by
+    group and size. Runs when all messages are there, with the sizes that they will have.
+  }];
+  let options = [Option<"isGpu", "gpu", "bool", "false", "of a GPU, where NCCL sends">];
   let dependentDialects = ["::echelon::rt::RtDialect"];
 }
 

@@ -47,6 +47,7 @@ void echelon::buildPipeline(mlir::OpPassManager &manager, Stage until, PipelineO
     manager.addPass(createPadRows());
   manager.addPass(createSelectKernels({options.target == Target::Gpu}));
   manager.addPass(createGatherAhead());
+  manager.addPass(createChooseAlgorithms({options.target == Target::Gpu}));
   manager.addPass(createPlanArenas());
   manager.addPass(createMoveMessages());
   shape(manager, options.target);

@@ -1,7 +1,8 @@
 // Times of Echelon's collectives by size, and of the memory traffic that each cannot do without.
 //
 //   bench_collectives RANKS [TRANSPORT [BYTES,...] [COLLECTIVE...]]     run.py beside it calls this and mpi_collectives
-//   in turns
+//   in turns; all_reduce_ring and the like, which are taken where they are named alone, are of one algorithm, and
+//   all_reduce with them
 //
 // Prints a line a figure: what, bytes, microseconds. The floor of a collective: each rank reads and writes its share of
 // the bytes that must be read and written at least, all ranks at once, in memory of its own, used again and again as
@@ -55,7 +56,9 @@ public:
   }
 
   void run(const Wanted &wanted) {
-    for (const Case &c : cases()) {
+    if (!wanted.names.empty())
+      runByAlgorithm(wanted);
+    for (const Case &c : cases(Algorithm::automatic)) {
       if (!wanted.has(c.name))
         continue;
       for (int64_t bytes : wanted.sizes) {
@@ -69,7 +72,25 @@ public:
   }
 
 private:
-  std::vector<Case> cases() {
+  /// Of each collective one size after the other, by all algorithms in turn: how near two cores are may change in a
+  /// run.
+  void runByAlgorithm(const Wanted &wanted) {
+    const Algorithm all[] = {Algorithm::automatic, Algorithm::ring, Algorithm::tree, Algorithm::butterfly,
+                             Algorithm::one_to_all};
+    for (size_t i = 0; i < cases(Algorithm::automatic).size(); ++i)
+      for (int64_t bytes : wanted.sizes)
+        for (Algorithm by : all) {
+          const Case c = cases(by)[i];
+          const std::string name = c.name;
+          const bool isWanted =
+              by == Algorithm::automatic ? wanted.has(name + "_ring") : wanted.has(name + "_" + nameOf(by));
+          if (isWanted)
+            print((by == Algorithm::automatic ? name : name + "_" + nameOf(by)).c_str(), bytes,
+                  microseconds(peers, [&] { c.call(bytes); }));
+        }
+  }
+
+  std::vector<Case> cases(Algorithm by) {
     const Group &g = t.world();
     auto all = [](int64_t n) { return n; };
     auto part = [this](int64_t n) { return n / p; };
@@ -77,15 +98,15 @@ private:
     auto othersPart = [this](int64_t n) { return n / p * (p - 1) / p; };
     auto none = [](int64_t) { return int64_t(0); };
     return {
-        {"all_reduce", [&](int64_t n) { all_reduce(t, g, in, n / 4, Sum); }, all, all},
-        {"reduce_scatter", [&](int64_t n) { reduce_scatter(t, g, out, in, n / 4 / p, Sum); }, all, part},
-        {"all_gather", [&](int64_t n) { all_gather(t, g, out, in, n / 4 / p); }, all, all},
-        {"all_to_all", [&](int64_t n) { all_to_all(t, g, out, in, n / 4 / p); }, all, all},
-        {"broadcast", [&](int64_t n) { broadcast(t, g, in, n / 4, 0); }, others, others},
-        {"reduce", [&](int64_t n) { reduce(t, g, in, n / 4, Sum, 0); }, all, part},
-        {"gather", [&](int64_t n) { gather(t, g, out, in, n / 4 / p, 0); }, part, part},
-        {"scatter", [&](int64_t n) { scatter(t, g, out, in, n / 4 / p, 0); }, part, part},
-        {"barrier", [&](int64_t) { barrier(t, g); }, none, othersPart},
+        {"all_reduce", [&, by](int64_t n) { all_reduce(t, g, in, n / 4, Sum, by); }, all, all},
+        {"reduce_scatter", [&, by](int64_t n) { reduce_scatter(t, g, out, in, n / 4 / p, Sum, by); }, all, part},
+        {"all_gather", [&, by](int64_t n) { all_gather(t, g, out, in, n / 4 / p, by); }, all, all},
+        {"all_to_all", [&, by](int64_t n) { all_to_all(t, g, out, in, n / 4 / p, by); }, all, all},
+        {"broadcast", [&, by](int64_t n) { broadcast(t, g, in, n / 4, 0, by); }, others, others},
+        {"reduce", [&, by](int64_t n) { reduce(t, g, in, n / 4, Sum, 0, by); }, all, part},
+        {"gather", [&, by](int64_t n) { gather(t, g, out, in, n / 4 / p, 0, by); }, part, part},
+        {"scatter", [&, by](int64_t n) { scatter(t, g, out, in, n / 4 / p, 0, by); }, part, part},
+        {"barrier", [&, by](int64_t) { barrier(t, g, by); }, none, othersPart},
     };
   }
 

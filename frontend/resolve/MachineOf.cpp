@@ -71,7 +71,9 @@ planner::Protocol protocolOf(const Protocol &protocol) {
                                                   {"rate", &made.rate},       {"few", &made.few},
                                                   {"network", &made.network}, {"limit", &made.limit}};
   for (const Setting &setting : protocol.settings)
-    if (auto it = places.find(setting.name.text); it != places.end())
+    if (setting.name.text == "channels")
+      made.channels = int64_t(setting.value.value);
+    else if (auto it = places.find(setting.name.text); it != places.end())
       *it->second = setting.value.value;
     else
       made.sumsInSwitch |= setting.name.text == "in_switch" && setting.value.value > 0;

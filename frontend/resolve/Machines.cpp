@@ -1,6 +1,7 @@
 #include "frontend/resolve/Machines.h"
 #include "frontend/resolve/Arguments.h"
 #include "planner/machine/Constants.h"
+#include "planner/machine/Machine.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -79,6 +80,9 @@ public:
         diagnostics.error(Code::E0402, protocol.name.range,
                           "protocol " + protocol.name.text + " is given twice in link " + l.name.text);
       check(protocol.settings, planner::protocolConstants(), "a protocol");
+      for (const Setting &setting : protocol.settings)
+        if (setting.name.text == "channels" && setting.value.value != std::floor(setting.value.value))
+          diagnostics.error(Code::E0404, setting.value.range, "channels are counted: a whole number");
     }
     for (const Curve &curve : l.curves)
       check(curve, false);
@@ -226,6 +230,20 @@ private:
                         what + (least > 0 ? " is between 0.001 and 1" : " is between 0 and 1") + ", as in 0.8 or 80%");
   }
 
+  /// "all_reduce_ring": of a collective that there is by such an algorithm.
+  static bool isOfAlgorithm(const std::string &curve) {
+    using Kind = planner::Message::Kind;
+    planner::Message message;
+    message.group = {2, 1, 2};
+    for (Kind kind : {Kind::AllReduce, Kind::ReduceScatter, Kind::AllGather, Kind::AllToAll, Kind::Broadcast})
+      for (const char *algorithm : {"ring", "tree", "butterfly", "one_to_all"}) {
+        message.kind = kind;
+        if (curve == std::string(nameOf(kind)) + "_" + algorithm)
+          return planner::trafficOf(message, algorithm).has_value();
+      }
+    return false;
+  }
+
   /// Of a device a rate by size; of a link the time that a message takes, by its bytes and ranks.
   void check(const Curve &curve, bool ofDevice) {
     static const std::vector<std::string> ofDevices = [] {
@@ -241,10 +259,12 @@ private:
     const std::vector<std::string> &known = ofDevice ? ofDevices : ofLinks;
     const std::string &name = curve.name.text;
     const bool isGrid = ofDevice && gridSizes(name).has_value();
-    if (!isGrid && (name == "product_MxN" || std::find(known.begin(), known.end(), name) == known.end())) {
+    if (!isGrid && (ofDevice || !isOfAlgorithm(name)) &&
+        (name == "product_MxN" || std::find(known.begin(), known.end(), name) == known.end())) {
       diagnostics.error(Code::E0407, curve.name.range,
                         "a curve of a " + std::string(ofDevice ? "device" : "link") + " is one of " +
-                            listed(known, "or") + ", not " + quoted(name));
+                            listed(known, "or") + ", not " + quoted(name) +
+                            (ofDevice ? "" : "; of one algorithm alone, as all_reduce_ring"));
       return;
     }
     if (!ofDevice && curve.ranks < 2)

@@ -1,4 +1,5 @@
 // The dialect itself, its types' spelling, and the operations that are structure only.
+#include "ir/rt/Chosen.h"
 #include "ir/rt/Offload.h"
 #include "ir/rt/Rt.h"
 #include "ir/rt/Together.h"
@@ -465,6 +466,10 @@ LogicalResult RtDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                                            isa<Buffer>(op->getOperand(i).getType());
                                   }),
                  "a list of operands that are buffers, on an rt.invoke");
+  if (name == kChosen)
+    return check(isa<CollectiveOp>(op) && isa<StringAttr>(value), "a reason, on a collective");
+  if (name == kTuner)
+    return check(isa<ModuleOp>(op) && isDictionaries(), "a list of dictionaries, on the module");
   if (name == kStateBytes || name == kInputBytes || name == kWorkBytes)
     return check(isa<ModuleOp>(op) && isa<IntegerAttr>(value), "a number of bytes, on the module");
   return op->emitOpError() << "has an attribute " << name << ", which no pass says (ir/rt/Rt.h)";

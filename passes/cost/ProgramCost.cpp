@@ -3,11 +3,13 @@
 #include "ir/dist/Offload.h"
 #include "ir/dist/Placed.h"
 #include "ir/ech/SourcePlace.h"
+#include "ir/rt/Chosen.h"
 #include "ir/rt/Offload.h"
 #include "ir/run/Run.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Phase.h"
 #include "passes/cost/HeldMemory.h"
+#include "passes/cost/Links.h"
 #include "runtime/launch/Printable.h"
 #include "runtime/program/OffloadPiece.h"
 #include "llvm/ADT/StringExtras.h"
@@ -23,6 +25,8 @@ static MessageCost costOf(rt::CollectiveOp op) {
   message.ranks = op.getRanks();
   message.bytes = op.messageBytes();
   message.algorithm = op.getAlgorithm().str();
+  if (auto choice = op->getAttrOfType<StringAttr>(rt::kChosen))
+    message.choice = choice.str();
   message.reason = op.getWhy().str();
   return message;
 }
@@ -212,6 +216,9 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       cost.meetsEvery = int64_t(policy.getEvery());
   }
   cost.pipeline = pipelineCost(module);
+  if (auto lines = module->getAttrOfType<ArrayAttr>(kBuckets))
+    for (StringRef line : ech::strings(lines))
+      cost.buckets.push_back(line.str());
   cost.memory.gradients = std::min(cost.memory.gradients, cost.workBytes);
   cost.memory.activations = cost.workBytes - cost.memory.gradients;
   cost.memory.gradients += handedIn;
@@ -253,6 +260,8 @@ static void print(const std::vector<MessageCost> &messages, const char *where, l
        << m.reason << (StringRef(m.reason).contains(place) ? "" : place);
     if (m.seconds > 0)
       os << ", " << inTime(m.seconds) << " each";
+    if (!m.choice.empty())
+      os << ", by " << m.choice;
     os << "\n";
   }
   if (!messages.empty())
@@ -307,6 +316,8 @@ std::string ProgramCost::text() const {
     os << offload->text();
   os << "communication per step\n";
   print(messages, pipeline ? ", on the stage that sends most," : "", os);
+  for (const std::string &bucket : buckets)
+    os << "  " << bucket << "\n";
   if (!meetingMessages.empty()) {
     os << "communication per meeting, every " << meetsEvery << (meetsEvery == 1 ? " step\n" : " steps\n");
     print(meetingMessages, "", os);

@@ -15,6 +15,7 @@ struct MessageCost {
   int64_t count = 1;     ///< times a step, trips of loops included, on the stage of a pipeline that has most
   rt::ByStage times;     ///< the same on each
   std::string algorithm; ///< as the program calls it
+  std::string choice;    ///< why that, "ring 31 us; tree 45 us"; empty where nothing was chosen
   std::string reason;    ///< layout clause and operation
   std::string place;     ///< "mlp.ech:15"
   std::string phase;     ///< "forward", "backward", "update"
@@ -69,6 +70,7 @@ struct ProgramCost {
   std::optional<PipelineCost> pipeline;
   std::optional<OffloadCost> offload;
   MemoryCost memory;                                     ///< of a rank that has most
+  std::vector<std::string> buckets;                      ///< what messages were put together, and why
   std::vector<PlacedCost> placed;                        ///< by stage
   int64_t stateBytes = 0, inputBytes = 0, workBytes = 0; ///< the arenas, exactly as allocated
   int64_t copyBytes = 0;    ///< of the state, from which snapshots are written while training goes on

@@ -292,32 +292,30 @@ private:
     to.push_back(action);
   }
 
-  Action messageAction(Operation *op, planner::Message::Kind kind, int64_t bytes, planner::Group group,
-                       StringRef algorithm, StringRef axis, bool isUpdate = false) {
+  Action messageAction(Operation *op, const planner::Message &message, StringRef axis) {
     Action action;
     action.kind = Action::Kind::Message;
-    action.what =
-        placeOf(step.messages, planner::Message{kind, double(bytes), group, algorithmOf(algorithm), isUpdate});
+    action.what = placeOf(step.messages, message);
     action.term = term("messages over " + axis.str());
     action.call = call(op);
     return action;
   }
+  Action sendAction(Operation *op, int64_t bytes, const planner::Group &group, StringRef axis) {
+    return messageAction(op, {planner::Message::Kind::Send, double(bytes), group, "", false, ""}, axis);
+  }
   void add(rt::CollectiveOp op, Actions &to) {
-    const std::vector<int64_t> axes(op.getMesh().begin(), op.getMesh().end());
-    Action action =
-        messageAction(op, messageKind(op.getKind()), op.messageBytes(), planner::groupOf(sizes, axes, place.perNode),
-                      op.getAlgorithm(), op.getAxis(), isOfUpdate(op));
+    Action action = messageAction(op, messageOf(op, mesh, place.perNode), op.getAxis());
     if (op.isStarted())
       action.ticket = ticket(op.toWaitFor());
-    action.joins = llvm::is_contained(axes, over);
+    action.joins = llvm::is_contained(op.getMesh(), over);
     to.push_back(action);
   }
   template <typename Op> void addNeighbor(Op op, bool isSent, Actions &to) {
     const int64_t axis = op.getMesh().front(), all = sizes[size_t(axis)];
     const int64_t here = axis == over ? stage : 0;
     const int64_t peer = (here + int64_t(op.getStep()) + all) % all;
-    Action action = messageAction(op, planner::Message::Kind::Send, rt::buffer(op.getBuffer()).bytes(),
-                                  planner::neighborsOf(sizes, axis, here, peer, place.perNode), "", op.getAxis());
+    Action action = sendAction(op, rt::buffer(op.getBuffer()).bytes(),
+                               planner::neighborsOf(sizes, axis, here, peer, place.perNode), op.getAxis());
     action.peer = peer;
     if (isInTurns)
       action.kind = isSent ? Action::Kind::Send : Action::Kind::Receive;
@@ -348,8 +346,7 @@ private:
     const auto ranks = int64_t(op.getRanks()), bytes = rt::buffer(op.getK()).bytes() + rt::buffer(op.getV()).bytes();
     const planner::Work part = workOf(op, ranks);
     Action hop =
-        messageAction(op, planner::Message::Kind::Send, bytes,
-                      planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), "", op.getAxis());
+        sendAction(op, bytes, planner::neighborsOf(sizes, op.getMesh().front(), 0, 1, place.perNode), op.getAxis());
     hop.ticket = ticket(op.getY());
     Action wait, loop;
     wait.kind = Action::Kind::Wait;
@@ -385,6 +382,16 @@ private:
 
 planner::Step echelon::stepOf(ModuleOp module, const StepPlace &place, std::vector<Operation *> *calls) {
   return Walk(module, place).run(calls);
+}
+
+planner::Message echelon::messageOf(rt::CollectiveOp op, dist::MeshAttr mesh, int64_t perNode) {
+  const std::vector<int64_t> axes(op.getMesh().begin(), op.getMesh().end());
+  return {messageKind(op.getKind()),
+          double(op.messageBytes()),
+          planner::groupOf(sizesOf(mesh), axes, perNode),
+          algorithmOf(op.getAlgorithm()),
+          isOfUpdate(op),
+          ""};
 }
 
 planner::Message echelon::messageOf(const MessageCost &cost, dist::MeshAttr mesh, int64_t perNode) {

@@ -19,5 +19,6 @@ planner::Step stepOf(mlir::ModuleOp module, const StepPlace &place, std::vector<
 
 /// One message as a rank sees it.
 planner::Message messageOf(const MessageCost &cost, dist::MeshAttr mesh, int64_t perNode);
+planner::Message messageOf(rt::CollectiveOp op, dist::MeshAttr mesh, int64_t perNode);
 
 } // namespace echelon

@@ -185,6 +185,10 @@ std::string machineText(const Measurements &m, const Measured &measured) {
   for (const std::string &name : collectives)
     for (int64_t n : m.ranksOf(name))
       over.insert(n);
+  std::vector<std::string> ways; // each by itself, then by one algorithm after the other
+  for (const std::string &name : collectives)
+    for (const char *algorithm : {"", "_ring", "_tree", "_butterfly", "_one_to_all"})
+      ways.push_back(name + algorithm);
   const std::string link = measured.transport + "_here";
   if (!over.empty()) {
     const std::string first = m.ranksOf("send").empty() ? "broadcast" : "send";
@@ -194,7 +198,7 @@ std::string machineText(const Measurements &m, const Measured &measured) {
             " = " + rateText(double(sizes.back()[0]) / m.seconds(first, fewest, sizes.back())) + ", " +
             secondsText(m.seconds(first, fewest, sizes.front())) + " {\n  response overlap 0\n";
     for (int64_t n : over)
-      for (const std::string &name : collectives) {
+      for (const std::string &name : ways) {
         Points points;
         for (const auto &s : m.sizesOf(name, n))
           points.push_back({bytesText(s[0]), secondsText(m.seconds(name, n, s))});

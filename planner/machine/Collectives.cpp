@@ -20,23 +20,28 @@ double costOf(const Link &link, const char *name) {
   return it != link.costs.end() ? it->second : constantNamed(linkConstants(), name)->otherwise;
 }
 
-/// What was measured of such a message within a node; past the largest one the time grows with the bytes.
-std::optional<double> measuredSeconds(const Link &link, const Message &message) {
+/// What was measured of such messages, in the way that the message says: "all_reduce", "all_reduce_ring". Null:
+/// nothing.
+const Curve *curveOf(const Link &link, const Message &message) {
   const int64_t ranks = message.kind == Kind::Send ? 2 : message.group.ranks;
-  auto it = link.curves.find({nameOf(message.kind), ranks});
-  if (it == link.curves.end() || it->second.points.empty())
+  const std::string name = nameOf(message.kind) + (message.algorithm.empty() ? "" : "_" + message.algorithm);
+  auto it = link.curves.find({name, ranks});
+  return it == link.curves.end() || it->second.points.empty() ? nullptr : &it->second;
+}
+/// Past the largest message the time grows with the bytes.
+std::optional<double> measuredSeconds(const Link &link, const Message &message) {
+  const Curve *curve = curveOf(link, message);
+  if (!curve)
     return std::nullopt;
-  const double last = it->second.points.back().first;
-  return it->second.at(message.bytes) * std::max(message.bytes / last, 1.0);
+  return curve->at(message.bytes) * std::max(message.bytes / curve->points.back().first, 1.0);
 }
 
 /// What is said of a link's messages that may have curves: whether they have, and this one is of no size between them.
 bool isBeyond(const Link &link, const Message &message) {
   if (link.curves.empty())
     return false;
-  const int64_t ranks = message.kind == Kind::Send ? 2 : message.group.ranks;
-  auto it = link.curves.find({nameOf(message.kind), ranks});
-  return it == link.curves.end() || !it->second.covers(message.bytes);
+  const Curve *curve = curveOf(link, message);
+  return !curve || !curve->covers(message.bytes);
 }
 
 double hopOf(const Link &link) { return link.costs.count("hop") ? link.costs.at("hop") : link.latency; }
@@ -301,14 +306,21 @@ double Machine::nativeSeconds(const Message &message) const {
   const double bytes = partOf(message.kind, n) * message.bytes;
   const double steps = (inNode - 1) * (isSum ? 1 : 0.5); // the rounds of a sum are twice those of a gather
   const double wire = crosses ? rateBetween(group, group.perNode) : std::numeric_limits<double>::infinity();
+  const std::string &way = message.algorithm; // "ring", "tree", "nvls"; empty: the fastest
   double hops = 0;
-  if (crosses)
-    hops = latencyBetween(group) * (isSum ? std::min(2 * (n - 1), 4 * std::log2(n)) : n - 1);
+  if (crosses && isSum)
+    hops = way == "ring" ? 2 * (n - 1) : way == "tree" ? 4 * std::log2(n) : std::min(2 * (n - 1), 4 * std::log2(n));
+  else if (crosses)
+    hops = n - 1;
+  hops *= crosses ? latencyBetween(group) : 0;
   double least = std::numeric_limits<double>::infinity();
   for (const Protocol &protocol : protocolsOf(group)) {
     if (protocol.limit > 0 && message.bytes / n > protocol.limit)
       continue;
     if (protocol.sumsInSwitch && (!isSum || crosses))
+      continue;
+    if ((!way.empty() && (way == "nvls") != protocol.sumsInSwitch) ||
+        (!message.protocol.empty() && message.protocol != protocol.name))
       continue;
     const double few = message.kind == Kind::Broadcast ? 0 : protocol.few; // a copy goes one way, however many ranks
     const double inside = inNode / (inNode + few) * protocol.rate * link.bandwidth;
@@ -321,7 +333,9 @@ double Machine::nativeSeconds(const Message &message) const {
     }
     least = std::min(least, protocol.start + protocol.rank * steps + hops + sending);
   }
-  return std::isinf(least) ? textbookSeconds(message) : std::max(floorSeconds(message) + hops, least);
+  if (std::isinf(least) && message.protocol.empty())
+    return textbookSeconds(message);
+  return std::max(floorSeconds(message) + hops, least); // of a protocol that does not take it: infinite
 }
 
 namespace {
@@ -342,9 +356,8 @@ double Machine::seconds(const Message &asProgrammed) const {
   const Group &group = message.group;
   if (group.ranks < 2 || message.bytes <= 0)
     return 0;
-  const bool isNative = !trafficOf(message, message.algorithm); // of no textbook, or none is said
   const bool isOfNodes = network && group.nodes == group.ranks; // one rank in each
-  if (isNative && (group.nodes < 2 || isOfNodes))
+  if (group.nodes < 2 || isOfNodes)
     if (const auto seconds = measuredSeconds(isOfNodes ? *network : link, message))
       return *seconds;
   if (message.kind == Kind::Send) {
@@ -353,8 +366,12 @@ double Machine::seconds(const Message &asProgrammed) const {
     return constant("send_calls") * hostSeconds() + (crosses ? latencyBetween(group) : hopOf(link)) +
            (rate > 0 ? message.bytes / rate : 0);
   }
-  return isNative && !protocolsOf(group).empty() ? nativeSeconds(message)
-                                                 : std::max(floorSeconds(message), textbookSeconds(message));
+  // a library has rings, and trees for sums between nodes; else, of no textbook, or none is said, what it likes
+  const std::string &way = message.algorithm;
+  const bool isLibrarys =
+      way == "ring" || (way == "tree" && message.kind == Kind::AllReduce) || !trafficOf(message, way);
+  return isLibrarys && !protocolsOf(group).empty() ? nativeSeconds(message)
+                                                   : std::max(floorSeconds(message), textbookSeconds(message));
 }
 
 bool Machine::isOutside(const Message &message) const {

@@ -62,6 +62,7 @@ const std::vector<Constant> &protocolConstants() {
       {"few", Unit::Number, 0, 0, kAny, "x in n / (n + x): what n ranks lose of the rate"},
       {"network", Unit::Part, 1, 0.001, 1, "part of the network's rate that it reaches"},
       {"limit", Unit::Bytes, 0, 0, kAny, "most bytes a rank"},
+      {"channels", Unit::Number, 0, 0, 64, "channels that the library is to send through; 0: as many as it likes"},
       {"in_switch", Unit::Number, 0, 0, 1, "1: sums are made in the switch"},
   };
   return list;

@@ -43,6 +43,7 @@ struct Protocol {
   double few = 0;            ///< x in n / (n + x): what few ranks lose of the rate
   double network = 1;        ///< part of what else goes through the network that it reaches there
   double limit = 0;          ///< most bytes a rank; 0: any number
+  int64_t channels = 0;      ///< that the library is to send through; 0: as many as it likes
   bool sumsInSwitch = false; ///< what is summed goes to the switch once and comes back once
 };
 
@@ -91,6 +92,8 @@ struct Machine {
   double besideStages(const Group &group) const;
   double overlap(const Group &group) const; ///< part of a started message that runs beside compute: 0 to 1
   double usableBytes() const;               ///< of a device's memory, for tensors; 0: not said
+  /// In which a library sends messages of a group; none: there is no such library.
+  const std::vector<Protocol> &protocolsOf(const Group &group) const;
   /// Whether its device's or link's figures were measured, but none in the size of this, or between the sizes around
   /// it.
   bool isOutside(const Work &work) const;
@@ -109,7 +112,6 @@ private:
   double textbookSeconds(const Message &message) const;
   double nativeSeconds(const Message &message) const;
   double floorSeconds(const Message &message) const;
-  const std::vector<Protocol> &protocolsOf(const Group &group) const;
   /// Bytes/s between two levels, where `senders` ranks of the group in each node send at once: all of them together.
   double rateBetween(const Group &group, int64_t senders) const;
   double latencyBetween(const Group &group) const;

@@ -38,6 +38,7 @@ struct Message {
   Group group;
   std::string algorithm;   ///< "ring", "tree", "hierarchical", …; empty: the fastest that the machine has
   bool isOfUpdate = false; ///< of gradients and parameters, once a step
+  std::string protocol;    ///< of a library that has several; empty: the fastest
 };
 
 /// As the language and the dialects spell them: "bf16", "all_reduce".

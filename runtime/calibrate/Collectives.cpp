@@ -1,7 +1,16 @@
-// Every collective by the bytes of the whole message, over all ranks, in memory that the transport gives.
+// Every collective by the bytes of the whole message, over all ranks, in memory that the transport gives: as the
+// transport does it by itself, then by each algorithm over messages.
 #include "runtime/calibrate/Figures.h"
 
 namespace echelon::runtime {
+
+namespace {
+/// "all_reduce 1024", "all_reduce_ring 1024".
+std::string nameOf(const char *kind, Algorithm algorithm, int64_t bytes) {
+  return std::string(kind) + (algorithm == Algorithm::automatic ? "" : std::string("_") + runtime::nameOf(algorithm)) +
+         " " + std::to_string(bytes);
+}
+} // namespace
 
 void addCollectives(Figures &figures, Transport &t, bool few) {
   constexpr int64_t kLargest = int64_t(64) << 20;
@@ -13,18 +22,23 @@ void addCollectives(Figures &figures, Transport &t, bool few) {
   std::fill(out, out + kLargest / 4, 0.0f);
   const int64_t p = t.size();
   for (int64_t bytes : sizes) {
-    const std::string size = " " + std::to_string(bytes);
     const int64_t all = bytes / 4, part = std::max<int64_t>(all / p, 1);
-    const auto add = [&](const char *name, std::function<void()> call) {
-      figures.addShared(name + size, std::move(call));
-    };
-    add("all_reduce", [=, &t] { all_reduce(t, t.world(), in, all, Sum); });
-    add("reduce_scatter", [=, &t] { reduce_scatter(t, t.world(), out, in, part, Sum); });
-    add("all_gather", [=, &t] { all_gather(t, t.world(), out, in, part); });
-    add("all_to_all", [=, &t] { all_to_all(t, t.world(), out, in, part); });
-    add("broadcast", [=, &t] { broadcast(t, t.world(), in, all, 0); });
+    for (Algorithm by :
+         {Algorithm::automatic, Algorithm::ring, Algorithm::tree, Algorithm::butterfly, Algorithm::one_to_all}) {
+      const auto add = [&](const char *kind, std::function<void()> call) {
+        figures.addShared(nameOf(kind, by, bytes), std::move(call));
+      };
+      add("all_reduce", [=, &t] { all_reduce(t, t.world(), in, all, Sum, by); });
+      if (few && by != Algorithm::automatic)
+        continue;
+      add("reduce_scatter", [=, &t] { reduce_scatter(t, t.world(), out, in, part, Sum, by); });
+      add("all_gather", [=, &t] { all_gather(t, t.world(), out, in, part, by); });
+      if (by != Algorithm::tree) // which it has none of
+        add("all_to_all", [=, &t] { all_to_all(t, t.world(), out, in, part, by); });
+      add("broadcast", [=, &t] { broadcast(t, t.world(), in, all, 0, by); });
+    }
     if (p == 2)
-      add("send", [=, &t] {
+      figures.addShared(nameOf("send", Algorithm::automatic, bytes), [=, &t] {
         if (t.rank() == 0)
           t.wait(t.isend(1, in, size_t(bytes), 7, "calibrate"));
         else

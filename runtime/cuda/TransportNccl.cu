@@ -67,6 +67,11 @@ std::string rowsOf(runtime::Rank &host, const Group &group) {
     if (host.group(choice.group).id == group.id && choice.algorithm != Algorithm::native &&
         choice.kind != Collective::AllToAll)
       rows += std::string(rows.empty() ? "" : "; ") + nameOf(choice.kind) + " " + nameOf(choice.algorithm);
+  for (const runtime::TunerRow &row : host.program().tuner)
+    if (host.group(row.group).id == group.id)
+      rows += std::string(rows.empty() ? "" : "; ") + nameOf(row.kind) + " " + row.algorithm + " " +
+              (*row.protocol ? row.protocol : "any") + " " + std::to_string(row.channels) + " " +
+              std::to_string(row.most);
   return rows;
 }
 
@@ -108,7 +113,8 @@ NcclTransport::NcclTransport(runtime::Rank &host) : host(host), deadline(host.tr
   for (const std::string &line : setForNccl(ncclSettings(transport.networkInterface(), isSet)))
     host.note(line);
   const runtime::Program &program = host.program();
-  if (!program.choices.empty()) // NCCL looks for a plugin as it makes its first communicator, and never again
+  if (!program.choices.empty() ||
+      !program.tuner.empty()) // NCCL looks for a plugin as it makes its first communicator, and never again
     setenv("NCCL_TUNER_PLUGIN", ECHELON_NCCL_TUNER, 0);
   tune(rowsOf(host, transport.world()));
   ncclUniqueId id{};

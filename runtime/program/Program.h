@@ -93,6 +93,16 @@ struct CollectiveChoice {
   Algorithm algorithm;
 };
 
+/// What the compiler chose of the ways that the library of a program for GPUs has: a row of the library's tuner.
+struct TunerRow {
+  Collective kind;
+  int group;             // of Program::groups
+  const char *algorithm; // "ring", "tree", "nvls"; "any": the library's own choice
+  const char *protocol;  // "ll", "ll128", "simple"; empty: the best that it has of the algorithm
+  int channels;          // 0: as many as it likes
+  int64_t most;          // bytes of the whole message up to which the row holds; 0: any number. Rows of a group ascend
+};
+
 struct Evaluation {
   std::string name; // empty, or NAME of `evaluate NAME on SOURCE`
   DataSpec data =
@@ -214,6 +224,7 @@ struct Program {
   std::vector<std::vector<int>> groups; // each a list of mesh axes (indices): the ranks that differ in these only
   std::vector<int> rows; // of groups, those whose ranks send to the next one and the one before: stages of a pipeline
   std::vector<CollectiveChoice> choices; // of GPUs
+  std::vector<TunerRow> tuner;           // of GPUs
   std::vector<Scalar> scalars;
   std::vector<RandomDraw> draws;
   std::string partialFunctions; // of the model, inf or nan of some finite numbers: "log (mlp.ech:14), …"

@@ -41,6 +41,7 @@ nlohmann::ordered_json toJson(const std::vector<MessageCost> &costs) {
                         {"axis", m.axis},
                         {"bytes", m.bytes},
                         {"algorithm", m.algorithm},
+                        {"choice", m.choice},
                         {"count", m.count},
                         {"time_s", m.seconds},
                         {"phase", m.phase},
@@ -120,6 +121,8 @@ nlohmann::ordered_json toJson(const Compilation &compilation, const std::vector<
       snapshots ? nlohmann::ordered_json(snapshots->everySeconds) : nlohmann::ordered_json();
   if (snapshots)
     made["checkpoint"] = choiceJson(*snapshots);
+  if (!plan.buckets.empty())
+    made["buckets"] = plan.buckets;
   if (plan.meetsEvery)
     made["meetings"] = {{"every", plan.meetsEvery}, {"collectives", toJson(plan.meetingMessages)}};
   if (const auto &pipeline = plan.pipeline)

@@ -16,7 +16,8 @@ void setSeed(uint64_t seed);
 /// Whether a launch finds NaNs in all memory that it does not declare. ECHELON_ISOLATE=1 sets it at the start.
 void setIsolation(bool isOn);
 
-/// To which algorithm a tuner bound this thread's last all_reduce by NCCL: "ring", "tree"; empty: to none.
+/// To which algorithm a tuner bound this thread's last all_reduce by NCCL, and to which protocol: "ring", "tree ll128";
+/// empty: to none.
 std::string algorithmOfLastCollective();
 
 } // namespace echelon::cuda

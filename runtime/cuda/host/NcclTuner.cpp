@@ -2,6 +2,7 @@
 #include "runtime/cuda/host/Emulation.h"
 #include "runtime/cuda/tuner/Plugin.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -52,9 +53,17 @@ void askTuner(const std::shared_ptr<void> &tuner, Tuned collective, size_t bytes
   int channels = 0;
   plugin()->getCollInfo(tuner.get(), static_cast<int>(collective), bytes, 1, reinterpret_cast<float **>(times),
                         kAlgorithms, kProtocols, 0, &channels);
-  const bool hasTree = times[kTree][0] >= 0, hasRing = times[kRing][0] >= 0;
-  if (hasTree != hasRing && collective == Tuned::AllReduce)
-    lastAlgorithm = hasTree ? "tree" : "ring";
+  static const char *const protocols[] = {" ll", " ll128", " simple"};
+  const auto left = [&](int a) {
+    return std::count_if(times[a], times[a] + kProtocols, [](float t) { return t >= 0; });
+  };
+  const bool hasTree = left(kTree) > 0, hasRing = left(kRing) > 0;
+  if (hasTree == hasRing || collective != Tuned::AllReduce)
+    return;
+  lastAlgorithm = hasTree ? "tree" : "ring";
+  const float *of = times[hasTree ? kTree : kRing];
+  if (left(hasTree ? kTree : kRing) == 1)
+    lastAlgorithm += protocols[std::find_if(of, of + kProtocols, [](float t) { return t >= 0; }) - of];
 }
 
 } // namespace host

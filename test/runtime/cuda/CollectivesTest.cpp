@@ -31,6 +31,7 @@ runtime::Program programOf() {
                      {Collective::AllGather, 0, Algorithm::native},
                      {Collective::AllReduce, 1, Algorithm::tree},
                      {Collective::AllToAll, 1, Algorithm::native}};
+  program.tuner = {{Collective::AllReduce, 2, "ring", "ll128", 0, 32}, {Collective::AllReduce, 2, "tree", "", 0, 0}};
   program.device = device;
   return program;
 }
@@ -199,14 +200,17 @@ TEST(Collectives, InPlace) {
 // NCCL's tuner hears of each group what the program says of it.
 TEST(Collectives, ByTheChosenAlgorithm) {
   onRanks("threads", [](Host &host, Rank &r) {
-    const char *expected[] = {"ring", "tree", ""};
-    for (int group = 0; group < 3; ++group) {
+    const auto check = [&](int group, int64_t count, const char *expected) {
       CollectiveCall call;
       call.kind = Collective::AllReduce;
-      call.count = 8;
-      compare<float>(host, r, group, call, 8, 8, Algorithm::automatic);
-      EXPECT_EQ(algorithmOfLastCollective(), expected[group]);
-    }
+      call.count = count;
+      compare<float>(host, r, group, call, count, count, Algorithm::automatic);
+      EXPECT_EQ(algorithmOfLastCollective(), expected);
+    };
+    check(0, 8, "ring");
+    check(1, 8, "tree");
+    check(2, 8, "ring ll128"); // of 32 bytes
+    check(2, 9, "tree");
   });
 }
 

@@ -104,7 +104,7 @@ std::vector<Part> partsOf(int64_t ranks, bool quick) {
     parts.push_back({1, "memory", quick ? 1.0 : 6.0});
   const std::vector<int64_t> groups = groupsOf(ranks, quick);
   for (int64_t n : groups)
-    parts.push_back({n, "collectives", std::max((quick ? 4.0 : 40.0) / double(groups.size()), 1.0)});
+    parts.push_back({n, "collectives", std::max((quick ? 4.0 : 80.0) / double(groups.size()), 1.0)});
   return parts;
 }
 

@@ -3,6 +3,7 @@
 #include "tools/driver/compile/Compilation.h"
 #include "tools/driver/compile/WeightDecay.h"
 
+#include "frontend/resolve/MachineOf.h"
 #include "frontend/resolve/Machines.h"
 #include "passes/cost/HeldMemory.h"
 
@@ -12,6 +13,7 @@
 #include "ir/ech/Recompute.h"
 #include "ir/rt/Offload.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/cost/Links.h"
 #include "tools/driver/compile/Mathematics.h"
 #include <functional>
 #include <map>
@@ -190,6 +192,21 @@ void Compilation::annotateLayout(mlir::Builder &b) {
   if (settings.device)
     annotateHeld(b, wholeDevice(*program, *settings.device), *module);
   attributes.setOn(*module);
+  annotateLinks();
+}
+
+/// What passes choose by, where somebody has measured or described it. Without ranks that talk there is nothing to
+/// choose.
+void Compilation::annotateLinks() {
+  const bool isDescribed = settings.cluster && settings.cluster->nodes;
+  if (settings.ranks() < 2 || (!isDescribed && !here))
+    return;
+  if (!isDescribed && options.nodeRanks > 0 && options.nodeRanks < settings.ranks())
+    return; // what lies between machines nobody has measured
+  planner::Machine machine = machineOf(*program, settings, here.get());
+  if (options.nodeRanks > 0)
+    machine.perNode = options.nodeRanks;
+  setLinks(*module, machine);
 }
 
 } // namespace echelon

@@ -136,6 +136,7 @@ private:
   void annotate(); ///< module attributes from the plan
   void annotateLayout(mlir::Builder &builder);
   void annotateRecompute(mlir::Builder &builder);
+  void annotateLinks();
   mlir::LocationAttr locationOf(const frontend::SourceRange &at) const;
   // DataChecks.cpp
   bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
