@@ -8,6 +8,7 @@
 //      A large value travels alone, as it lies, where a common message would have to be laid out part by part.
 //   4. Bring the block into an order in which every value is made before it is read.
 #include "ir/dist/Placed.h"
+#include "ir/ech/Build.h"
 #include "mlir/Analysis/TopologicalSortUtils.h"
 #include "passes/Passes.h"
 #include "passes/Phase.h"

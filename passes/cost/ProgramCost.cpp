@@ -2,6 +2,7 @@
 #include "passes/cost/ProgramCost.h"
 #include "ir/dist/Offload.h"
 #include "ir/dist/Placed.h"
+#include "ir/ech/Build.h"
 #include "ir/ech/SourcePlace.h"
 #include "ir/rt/Chosen.h"
 #include "ir/rt/Offload.h"
