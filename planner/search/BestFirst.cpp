@@ -116,8 +116,8 @@ SearchResult Search::run() {
   while (!queue.empty()) {
     std::vector<size_t> loose, tight;
     std::vector<Entry> again;
-    while (!queue.empty() && loose.size() + tight.size() < problem.round && queue.top().bound < best &&
-           again.size() < problem.round) {
+    while (!queue.empty() && loose.size() < problem.roundOfBounds && tight.size() < problem.round &&
+           queue.top().bound < best && again.size() < problem.round) {
       const Entry entry = queue.top();
       queue.pop();
       if (isAsked[entry.candidate])

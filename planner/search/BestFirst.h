@@ -35,6 +35,7 @@ struct SearchProblem {
   std::vector<std::vector<size_t>> chains;
   std::vector<size_t> leanest; ///< by group, the candidate that needs least; empty: it is not known
   size_t round = 4;            ///< candidates that are asked at once: the same whatever the number of threads
+  size_t roundOfBounds = 64;   ///< bounds that are had at once
 };
 
 struct SearchResult {

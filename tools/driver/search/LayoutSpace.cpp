@@ -23,23 +23,37 @@ bool splits(const MeshAxisSettings &axis, const std::string &name) {
 LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks)
     : model(model), ranks(ranks), batch(model.settings.batch) {
   place = model.settings.layoutRange;
-  bool saysRecompute = false;
+  isRecomputeOpen = true;
   for (const Clause &each : model.train->clauses) {
     if (auto *layout = std::get_if<LayoutClause>(&each.what))
       clause = layout;
     if (auto *batch = std::get_if<BatchClause>(&each.what); batch && batch->micro)
       saidPerPass = batch->micro->value;
-    saysRecompute |= std::holds_alternative<RecomputeClause>(each.what);
+    if (auto *recompute = std::get_if<RecomputeClause>(&each.what)) {
+      isRecomputeAuto = recompute->policy == RecomputeClause::Auto;
+      isRecomputeOpen = isRecomputeAuto;
+    }
   }
   findAxes();
-  isRecomputeOpen = !saysRecompute && !iterations.empty();
+  hasRepeats = !iterations.empty();
   if (clause->isAuto)
     addWhole();
   else
     addPartial();
+  if (frames.empty())
+    tellWhy();
+}
+
+void LayoutSpace::enumerate(std::vector<RecomputeSettings> open) {
+  policies = std::move(open);
   for (size_t i = 0; i < frames.size(); ++i)
     addCandidates(i);
-  if (candidates.empty() && why.empty())
+  if (candidates.empty())
+    tellWhy();
+}
+
+void LayoutSpace::tellWhy() {
+  if (why.empty())
     why = "there is no way to share out a batch of " + std::to_string(batch) + " and the model's axes over " +
           std::to_string(ranks) + " ranks, all of which are to be used";
 }
@@ -339,6 +353,9 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
     for (const MeshAxisSettings &axis : frame.mesh)
       if (llvm::any_of(axis.list, [&](const auto &entry) { return llvm::is_contained(param.first, entry.axis); }))
         parts *= double(axis.size);
+    // what no repeat has is on one stage alone
+    if (llvm::none_of(param.first, [&](const std::string &name) { return iterations.count(name) != 0; }))
+      parts *= double(frame.stages);
     held += param.second / parts;
     all += param.second;
   }
@@ -390,26 +407,14 @@ void LayoutSpace::addCandidates(size_t index) {
     }
   }
   const int mostStored = frame.samples > 1 && !saysStore ? 3 : 0;
-  for (const Order &order : orders)
+  const int mostPolicy = std::max(1, int(policies.size()));
+  for (const Order &order : orders) {
     for (int64_t each : perPass)
       for (int stored = 0; stored <= mostStored; ++stored)
-        for (bool recomputes : {false, true})
-          if (!recomputes || isRecomputeOpen)
-            candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, recomputes});
-}
-
-PlannedLayout LayoutSpace::coreOf(const LayoutCandidate &candidate) const {
-  const LayoutFrame &frame = frames[candidate.frame];
-  PlannedLayout made;
-  for (size_t i = 0; i < frame.mesh.size(); ++i)
-    if (int(i) != frame.stageAxis && !llvm::is_contained(frame.sampleAxes, int(i))) {
-      made.mesh.push_back(frame.mesh[i]);
-      made.mesh.back().stored.clear();
-    }
-  made.batch = candidate.perPass;
-  if (isRecomputeOpen)
-    made.recompute = candidate.recomputes ? "full" : "none";
-  return made;
+        for (int policy = 0; policy < mostPolicy; ++policy)
+          candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, policy, groups});
+    ++groups;
+  }
 }
 
 PlannedLayout LayoutSpace::layoutOf(const LayoutCandidate &candidate) const {
@@ -419,8 +424,8 @@ PlannedLayout LayoutSpace::layoutOf(const LayoutCandidate &candidate) const {
   made.batch = batch;
   made.batchRanks = frame.samples;
   made.microBatches = candidate.passes;
-  if (isRecomputeOpen)
-    made.recompute = candidate.recomputes ? "full" : "none";
+  if (!policies.empty())
+    made.recompute = policies[size_t(candidate.policy)];
   if (*candidate.schedule) {
     MeshAxisSettings &axis = made.mesh[size_t(frame.stageAxis)];
     axis.schedule = candidate.schedule;

@@ -24,21 +24,26 @@ struct LayoutCandidate {
   int stored = 0;      ///< of optimizer, gradients and params: so many are stored over the mesh axes of samples
   int64_t chunks = 1;  ///< of a stage's iterations
   const char *schedule = "";
-  bool recomputes = false; ///< in full, where the spec leaves it open
+  int policy = 0;   ///< place among the policies of recomputation, where the spec leaves it open
+  size_t group = 0; ///< of those that differ in samples of a pass, stores and recomputation alone
 };
 
 class LayoutSpace {
 public:
-  /// Of a compilation that is elaborated. Empty: `why` says which statement is at fault.
+  /// The frames, of a compilation that is elaborated. None: `why` says which statement is at fault.
   LayoutSpace(const Compilation &model, int64_t ranks);
+  /// All candidates. `policies` of recomputation, from what keeps most to what keeps least; empty: as the spec says.
+  void enumerate(std::vector<frontend::RecomputeSettings> policies);
 
   PlannedLayout layoutOf(const LayoutCandidate &candidate) const;
-  /// What a rank without others for samples and stages does: one pass of as many samples.
-  PlannedLayout coreOf(const LayoutCandidate &candidate) const;
 
   std::vector<LayoutFrame> frames;
   std::vector<LayoutCandidate> candidates;
-  bool isRecomputeOpen = false; ///< `recompute` is not said, and there is something to recompute
+  size_t groups = 0; ///< of candidates
+  std::vector<frontend::RecomputeSettings> policies;
+  bool isRecomputeOpen = false; ///< `recompute` is not said, or auto
+  bool isRecomputeAuto = false;
+  bool hasRepeats = false; ///< else there is nothing to recompute
   std::string why;              ///< there is no candidate
 
 private:
@@ -58,6 +63,7 @@ private:
   void addFrame(const std::vector<Slot> &slots, const std::vector<int64_t> &sizes, bool keepsOnes);
   bool fill(LayoutFrame &frame, frontend::MeshAxisSettings &axis, const Slot &slot) const;
   void addCandidates(size_t frame);
+  void tellWhy();
   frontend::MeshAxisSettings::Entry entry(const std::string &axis, bool follows = false) const;
 
   const Compilation &model;
