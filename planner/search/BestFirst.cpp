@@ -10,7 +10,7 @@ namespace {
 struct Entry {
   double bound = 0;
   size_t candidate = 0;
-  bool isTight = false;
+  size_t level = 0; // so many bounds have been had beside the first
 
   bool operator>(const Entry &other) const {
     return bound != other.bound ? bound > other.bound : candidate > other.candidate;
@@ -28,10 +28,12 @@ private:
   bool isSlower(size_t candidate) const;
   size_t probeFor(size_t candidate) const;
   void ask(const std::vector<size_t> &some);
+  void tighten(const std::vector<Entry> &loose);
 
   const SearchProblem &problem;
   SearchResult result;
-  double best = std::numeric_limits<double>::infinity();
+  double last = std::numeric_limits<double>::infinity(); // of those that are wanted: none above it is
+  std::vector<double> best;                              // of those that fit, so many as are wanted; ascending
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   std::vector<bool> isAsked;
   std::vector<std::vector<size_t>> noRoom, fit; // by group
@@ -58,7 +60,7 @@ Search::Search(const SearchProblem &problem)
   }
   result.counted = static_cast<int64_t>(problem.bounds.size());
   for (size_t i = 0; i < problem.bounds.size(); ++i)
-    queue.push({problem.bounds[i], i, !problem.tighten});
+    queue.push({problem.bounds[i], i, 0});
 }
 
 bool Search::isWithoutRoom(size_t candidate) const {
@@ -107,17 +109,41 @@ void Search::ask(const std::vector<size_t> &some) {
       fit[groupOf(some[i])].push_back(some[i]);
       if (chain != kNone)
         chains[chain].roomy = std::max(chains[chain].roomy, place + 1);
-      best = std::min(best, price.seconds);
+      best.insert(std::upper_bound(best.begin(), best.end(), price.seconds), price.seconds);
+      best.resize(std::min(best.size(), problem.wanted));
+      if (best.size() == problem.wanted)
+        last = best.back();
     }
+  }
+}
+
+void Search::tighten(const std::vector<Entry> &loose) {
+  for (size_t level = 0; level < problem.tighten.size(); ++level) {
+    std::vector<Entry> here;
+    std::vector<size_t> some;
+    for (const Entry &entry : loose)
+      if (entry.level == level) {
+        here.push_back(entry);
+        some.push_back(entry.candidate);
+      }
+    if (some.empty())
+      continue;
+    const std::vector<double> bounds = problem.tighten[level](some);
+    for (size_t i = 0; i < some.size(); ++i)
+      if (std::isinf(bounds[i]))
+        ++result.without;
+      else
+        queue.push({std::max(bounds[i], here[i].bound), some[i], level + 1});
   }
 }
 
 SearchResult Search::run() {
   while (!queue.empty()) {
-    std::vector<size_t> loose, tight;
+    std::vector<size_t> tight;
+    std::vector<Entry> loose;
     std::vector<Entry> again;
     while (!queue.empty() && loose.size() < problem.roundOfBounds && tight.size() < problem.round &&
-           queue.top().bound < best && again.size() < problem.round) {
+           queue.top().bound < last && again.size() < problem.round) {
       const Entry entry = queue.top();
       queue.pop();
       if (isAsked[entry.candidate])
@@ -126,8 +152,8 @@ SearchResult Search::run() {
         ++result.without;
       } else if (isSlower(entry.candidate)) {
         ++result.cut;
-      } else if (!entry.isTight) {
-        loose.push_back(entry.candidate);
+      } else if (entry.level < problem.tighten.size()) {
+        loose.push_back(entry);
       } else {
         const size_t probe = probeFor(entry.candidate);
         if (probe != entry.candidate)
@@ -140,14 +166,7 @@ SearchResult Search::run() {
       queue.push(entry);
     if (loose.empty() && tight.empty())
       break; // nothing, or nothing below the best
-    if (!loose.empty()) {
-      const std::vector<double> bounds = problem.tighten(loose);
-      for (size_t i = 0; i < loose.size(); ++i)
-        if (std::isinf(bounds[i]))
-          ++result.without;
-        else
-          queue.push({std::max(bounds[i], problem.bounds[loose[i]]), loose[i], true});
-    }
+    tighten(loose);
     if (!tight.empty())
       ask(tight);
   }

@@ -21,12 +21,22 @@ namespace echelon {
 
 namespace {
 
+constexpr size_t kRunnersUp = 3;
+
 class LayoutSearch {
 public:
   explicit LayoutSearch(Compilation &compilation) : asking(compilation) {}
   std::shared_ptr<const LayoutChoice> run();
 
 private:
+  /// A layout of a part of a rank.
+  struct Question {
+    LayoutBounds::Part part;
+    size_t which = 0;
+    PlannedLayout layout;
+    planner::Price price;
+  };
+
   bool open();
   void setOptions();
   void refuse(const std::string &why);
@@ -34,7 +44,8 @@ private:
   int64_t leaveOutCrowded();
   planner::SearchProblem problem();
   std::vector<planner::Price> ask(const std::vector<size_t> &some);
-  std::vector<double> tighten(const std::vector<size_t> &some);
+  std::vector<double> tighten(const std::vector<size_t> &some, LayoutBounds::Level level);
+  void askParts(std::vector<Question> &asked);
   size_t leanest() const;
   void refuseForMemory(const planner::SearchResult &result);
   PlannedLayout priced(size_t candidate, const planner::Price &price) const;
@@ -119,27 +130,34 @@ int64_t LayoutSearch::leaveOutCrowded() {
   return gone;
 }
 
-/// What a rank does in a pass is the same whatever the number of ranks for samples and stages.
-std::vector<double> LayoutSearch::tighten(const std::vector<size_t> &some) {
-  std::vector<size_t> unknown;
-  std::set<LayoutBounds::Part> asked;
-  for (size_t i : some)
-    if (const LayoutBounds::Part part = bounds->partOf(space->candidates[i]);
-        !bounds->knows(part) && asked.insert(part).second)
-      unknown.push_back(i);
-  std::vector<planner::Price> prices(unknown.size());
+void LayoutSearch::askParts(std::vector<Question> &asked) {
   trials->onAll(
-      unknown.size(),
+      asked.size(), [&](Trial &trial, size_t i) { asked[i].price = trial.ask(asked[i].layout, false); },
       [&](Trial &trial, size_t i) {
-        prices[i] = trial.ask(bounds->layoutOfPart(space->candidates[unknown[i]]), false);
-      },
-      [&](Trial &trial, size_t i) {
-        const bool isKnown = prices[i].kind != planner::Price::Kind::Refused;
-        bounds->addPart(bounds->partOf(space->candidates[unknown[i]]), isKnown ? &trial : nullptr);
+        const bool isKnown = asked[i].price.kind != planner::Price::Kind::Refused;
+        bounds->addPart(asked[i].part, asked[i].which, isKnown ? &trial : nullptr);
       });
+}
+
+/// What a rank does in a pass is the same whatever the number of ranks for samples and stages.
+std::vector<double> LayoutSearch::tighten(const std::vector<size_t> &some, LayoutBounds::Level level) {
+  std::set<LayoutBounds::Part> seen;
+  for (bool isNew = true; isNew;) { // what is no line is asked again, with the numbers of samples that there are
+    std::vector<Question> asked;
+    for (size_t i : some) {
+      const LayoutBounds::Part part = bounds->partOf(space->candidates[i], level);
+      if (bounds->knows(part) || !seen.insert(part).second)
+        continue;
+      size_t which = 0;
+      for (PlannedLayout &layout : bounds->layoutsOf(space->candidates[i], part))
+        asked.push_back({part, which++, std::move(layout), {}});
+    }
+    isNew = !asked.empty();
+    askParts(asked);
+  }
   std::vector<double> seconds;
   for (size_t i : some)
-    seconds.push_back(bounds->secondsByPart(space->candidates[i]));
+    seconds.push_back(bounds->secondsByPart(space->candidates[i], level));
   return seconds;
 }
 
@@ -209,6 +227,7 @@ void LayoutSearch::refuseForMemory(const planner::SearchResult &result) {
 /// that keep what others recompute. And where both have room, what is recomputed takes no less time.
 planner::SearchProblem LayoutSearch::problem() {
   planner::SearchProblem made;
+  made.wanted = 1 + kRunnersUp;
   for (const LayoutCandidate &candidate : space->candidates) {
     made.bounds.push_back(bounds->leastSeconds(candidate));
     made.groups.push_back(candidate.group);
@@ -221,7 +240,8 @@ planner::SearchProblem LayoutSearch::problem() {
     const LayoutCandidate &one = space->candidates[a], &other = space->candidates[b];
     return one.perPass == other.perPass && one.stored == other.stored && one.policy < other.policy;
   };
-  made.tighten = [this](const std::vector<size_t> &some) { return tighten(some); };
+  for (LayoutBounds::Level level : {LayoutBounds::Level::Shared, LayoutBounds::Level::Own})
+    made.tighten.push_back([this, level](const std::vector<size_t> &some) { return tighten(some, level); });
   made.ask = [this](const std::vector<size_t> &some) { return ask(some); };
   return made;
 }
@@ -253,7 +273,6 @@ std::shared_ptr<const LayoutChoice> LayoutSearch::run() {
   choice->fit = int64_t(result.fit.size());
   choice->asked = result.asked;
   choice->best = priced(result.fit.front().first, result.fit.front().second);
-  constexpr size_t kRunnersUp = 3;
   for (size_t i = 1; i < result.fit.size() && i <= kRunnersUp; ++i)
     choice->runnersUp.push_back(priced(result.fit[i].first, result.fit[i].second));
   choice->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -11,6 +11,7 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
+constexpr int64_t kLine[] = {2, 4}; ///< samples of a pass: with one, and so without an axis, programs are others
 constexpr int64_t kPasses = 97; ///< of a part that has several: no model has as many of anything else
 using ActionKind = planner::Action::Kind;
 
@@ -124,20 +125,22 @@ double LayoutBounds::leastBytes(const LayoutCandidate &candidate) const {
          (double(whole.optimizer) / parts[0] + double(whole.gradients) / parts[1] + double(whole.params) / parts[2]);
 }
 
-/// How many passes the first stage keeps values of at once, at least.
-int64_t LayoutBounds::passesUnderWay(const LayoutFrame &frame, const LayoutCandidate &candidate) const {
-  return std::min(candidate.passes, frame.stages);
-}
-
-/// Of a rank: what a policy keeps for the backward pass more than the last one does, which keeps least.
+/// Of a rank: what a policy keeps for the backward pass more than the last one does, which keeps least. Stage s has as
+/// many passes under way as there are stages from it on; whatever iterations each has, one of them keeps no less than
+/// if all kept the same.
 double LayoutBounds::keptBytes(const LayoutCandidate &candidate) const {
-  if (wholes.size() < 2 || isUneven(space.frames[candidate.frame]))
+  if (wholes.size() < 2)
     return 0;
   const LayoutFrame &frame = space.frames[candidate.frame];
   const double kept = double(wholes[size_t(candidate.policy)].activations - wholes.back().activations);
-  const double samples = double(frame.samples * candidate.passes);
-  return std::max(0.0, kept) / (samples * double(frame.tensor * frame.context)) *
-         double(passesUnderWay(frame, candidate)) / double(frame.stages);
+  const double ofPass =
+      std::max(0.0, kept) / double(frame.samples * candidate.passes * frame.tensor * frame.context);
+  if (!isUneven(frame))
+    return ofPass * double(std::min(candidate.passes, frame.stages)) / double(frame.stages);
+  double shares = 0;
+  for (int64_t stage = 0; stage < frame.stages; ++stage)
+    shares += 1 / double(std::min(candidate.passes, frame.stages - stage));
+  return ofPass / shares;
 }
 
 bool LayoutBounds::isWithoutRoom(const LayoutCandidate &candidate) const {
@@ -146,22 +149,27 @@ bool LayoutBounds::isWithoutRoom(const LayoutCandidate &candidate) const {
 
 //===- the part of a rank -----------------------------------------------------------------------------------------===//
 
-LayoutBounds::Part LayoutBounds::partOf(const LayoutCandidate &candidate) const {
+LayoutBounds::Part LayoutBounds::partOf(const LayoutCandidate &candidate, Level level) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
   Part part;
   part.core = cores[candidate.frame];
-  part.policy = candidate.policy;
-  part.perPass = candidate.perPass;
-  part.isOnePass = candidate.passes == 1;
-  part.hasSamples = frame.samples > 1 && frame.sampleAxes.size() == 1;
-  part.stored = part.hasSamples ? candidate.stored : 0;
+  if (level == Level::Own) {
+    part.policy = candidate.policy;
+    part.isOnePass = candidate.passes == 1;
+    part.hasSamples = frame.samples > 1 && frame.sampleAxes.size() == 1;
+    part.stored = part.hasSamples ? candidate.stored : 0;
+  }
+  if (part.isOnePass || candidate.perPass < kLine[0] || uneven.count(part))
+    part.perPass = candidate.perPass;
   return part;
 }
 
-PlannedLayout LayoutBounds::layoutOfPart(const LayoutCandidate &candidate) const {
+std::vector<PlannedLayout> LayoutBounds::layoutsOf(const LayoutCandidate &candidate, const Part &part) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
-  const Part part = partOf(candidate);
-  PlannedLayout made = space.layoutOf(candidate), whole = made;
+  LayoutCandidate own = candidate;
+  own.policy = part.policy;
+  own.stored = part.stored;
+  PlannedLayout made = space.layoutOf(own), whole = made;
   made.mesh.clear();
   for (size_t i = 0; i < whole.mesh.size(); ++i) {
     const bool isOfSamples = llvm::is_contained(frame.sampleAxes, int(i));
@@ -175,36 +183,39 @@ PlannedLayout LayoutBounds::layoutOfPart(const LayoutCandidate &candidate) const
   }
   made.microBatches = part.isOnePass ? 1 : kPasses;
   made.batchRanks = part.hasSamples ? 2 : 1;
-  made.batch = made.batchRanks * made.microBatches * candidate.perPass;
-  return made;
+  std::vector<PlannedLayout> all;
+  for (int64_t perPass : part.perPass ? std::vector<int64_t>{part.perPass} : std::vector<int64_t>(kLine, kLine + 2)) {
+    made.batch = made.batchRanks * made.microBatches * perPass;
+    all.push_back(made);
+  }
+  return all;
 }
 
-/// Reads a pass off the program of a part.
+/// Reads the calls of a pass, and of what comes after all passes, off the program of a part.
 class LayoutBounds::Reader {
 public:
   Reader(const StepCost &of, const std::string &samples) : of(of) {
-    for (size_t t = 0; t < of.step.terms.size(); ++t) {
-      isUpdate.push_back(of.step.terms[t] == "optimizer");
-      isOfSamples.push_back(!samples.empty() && of.step.terms[t] == "messages over " + samples);
+    for (const std::string &term : of.step.terms) {
+      isUpdate.push_back(term == "optimizer");
+      isOfSamples.push_back(!samples.empty() && term == "messages over " + samples);
     }
   }
 
-  std::optional<Pass> read(bool isOnePass) {
+  std::optional<Program> read(bool isOnePass) {
     const planner::Actions &all = of.step.stages.front();
-    if (isOnePass) {
+    bool isFound = isOnePass;
+    if (isOnePass)
       readPass(all);
-      return std::move(pass);
-    }
-    bool isFound = false;
     for (const planner::Action &action : all) {
-      if (action.kind == ActionKind::Loop && action.trips == kPasses && !isFound) {
-        isFound = true;
+      if (isOnePass)
+        break;
+      if (isLoop(action) && action.trips == kPasses && !isFound)
         readPass(action.body);
-      } else {
-        addUpdate({action}, 1);
-      }
+      else
+        add(action, 1, AfterAll);
+      isFound |= isLoop(action) && action.trips == kPasses;
     }
-    return isFound ? std::optional<Pass>(std::move(pass)) : std::nullopt;
+    return isFound ? std::optional<Program>(std::move(program)) : std::nullopt;
   }
 
 private:
@@ -212,65 +223,56 @@ private:
 
   /// The first of two repeats is the forward pass's, the second one the backward pass's.
   void readPass(const planner::Actions &actions) {
-    std::vector<double> repeats;
-    double before = 0, between = 0;
+    const auto repeats = llvm::count_if(actions, isLoop);
+    program.hasSides = repeats == 2;
+    int64_t behind = 0;
     for (const planner::Action &action : actions) {
-      double seconds = 0;
-      add({action}, 1, seconds);
-      if (isLoop(action) && seconds > 0)
-        repeats.push_back(seconds);
-      else if (repeats.size() == 1)
-        between += seconds;
+      const bool isRepeat = isLoop(action);
+      if (!program.hasSides)
+        add(action, 1, Backward);
+      else if (isRepeat)
+        add(action, 1, behind == 0 ? Forward : Backward);
       else
-        before += seconds;
-    }
-    for (double seconds : repeats)
-      pass.backward += seconds;
-    if (repeats.size() == 2) {
-      pass.forward = repeats[0];
-      pass.backward = repeats[1];
-      pass.first = before;
-      pass.last = between;
-    } else { // where stages would begin is not known
-      pass.first = 0;
-      pass.last = 0;
-      pass.backward += before + between;
-      pass.isWhole = true;
+        add(action, 1, behind == 1 ? Last : First);
+      behind += isRepeat ? 1 : 0;
     }
   }
 
-  void add(const planner::Actions &actions, double times, double &seconds) {
-    for (const planner::Action &action : actions) {
-      if (isLoop(action)) {
-        add(action.ahead, times * double(action.trips), seconds);
-        add(action.body, times * double(action.trips), seconds);
-      } else if (action.kind == ActionKind::Work) {
-        (isUpdate[action.term] ? pass.update : seconds) += times * of.time.workSeconds[action.what];
-      } else if (action.kind == ActionKind::Message) {
-        const planner::Message &message = of.step.messages[action.what];
-        if (isOfSamples[action.term])
-          pass.sent.push_back({message, times, !message.isOfUpdate, action.ticket >= 0});
-        else if (action.ticket < 0 && !message.isOfUpdate)
-          seconds += times * of.time.messageSeconds[action.what];
-      }
+  void add(const planner::Action &action, double times, Where where) {
+    if (isLoop(action)) {
+      for (const planner::Actions *actions : {&action.ahead, &action.body})
+        for (const planner::Action &inner : *actions)
+          add(inner, times * double(action.trips), where);
+      return;
     }
-  }
-
-  void addUpdate(const planner::Actions &actions, double times) {
-    const size_t from = pass.sent.size();
-    double other = 0;
-    add(actions, times, other);
-    for (size_t i = from; i < pass.sent.size(); ++i)
-      pass.sent[i].isInPass = false;
+    Call call;
+    call.times = times;
+    call.where = where;
+    if (action.kind == ActionKind::Work) {
+      call.work = of.step.works[action.what];
+      if (isUpdate[action.term])
+        call.where = Update;
+    } else if (action.kind == ActionKind::Message) {
+      call.isMessage = true;
+      call.message = of.step.messages[action.what];
+      call.isOfSamples = isOfSamples[action.term];
+      call.isStarted = action.ticket >= 0;
+      if (call.message.isOfUpdate)
+        call.where = AfterAll;
+    } else {
+      return;
+    }
+    program.calls.push_back(call);
   }
 
   const StepCost &of;
   std::vector<bool> isUpdate, isOfSamples; ///< by term
-  Pass pass;
+  Program program;
 };
 
-void LayoutBounds::addPart(const Part &part, const Trial *asked) {
-  std::optional<Pass> &known = parts[part];
+void LayoutBounds::addPart(const Part &part, size_t which, const Trial *asked) {
+  std::vector<std::optional<Program>> &known = parts[part];
+  known.resize(std::max(known.size(), which + 1));
   if (!asked)
     return;
   std::string samples;
@@ -279,13 +281,81 @@ void LayoutBounds::addPart(const Part &part, const Trial *asked) {
           return entry.axis == asked->compilation.facts.batchAxis;
         }))
       samples = axis.name;
-  known = Reader(asked->step, samples).read(part.isOnePass);
-  if (known)
-    known->activations = asked->memory.activations;
+  known[which] = Reader(asked->step, samples).read(part.isOnePass);
+  if (known[which])
+    known[which]->activations = asked->memory.activations;
+  if (!part.perPass && ++told[part] == 2 &&
+      !evaluated(known, kLine[1]))
+    uneven.insert(part);
+}
+
+namespace {
+/// What is `one` at the first number of samples, and `two` at the second.
+double onLine(double one, double two, int64_t samples) {
+  return one + double(samples - kLine[0]) * (two - one) / double(kLine[1] - kLine[0]);
+}
+int64_t onLine(int64_t one, int64_t two, int64_t samples) {
+  return one + (samples - kLine[0]) * (two - one) / (kLine[1] - kLine[0]);
+}
+
+bool isAlike(const planner::Work &a, const planner::Work &b) {
+  return std::tie(a.kind, a.kernel, a.precision) == std::tie(b.kind, b.kernel, b.precision);
+}
+bool isAlike(const planner::Message &a, const planner::Message &b) {
+  return std::tie(a.kind, a.algorithm, a.group.ranks) == std::tie(b.kind, b.algorithm, b.group.ranks);
+}
+
+planner::Work onLine(planner::Work one, const planner::Work &two, int64_t samples) {
+  for (double planner::Work::*number : {&planner::Work::flops, &planner::Work::bytes, &planner::Work::added,
+                                        &planner::Work::exponentials})
+    one.*number = onLine(one.*number, two.*number, samples);
+  for (int64_t planner::Work::*number : {&planner::Work::m, &planner::Work::n, &planner::Work::k,
+                                         &planner::Work::batch})
+    one.*number = onLine(one.*number, two.*number, samples);
+  return one;
+}
+} // namespace
+
+/// Nothing: the two programs differ in more than sizes, or one is refused.
+std::optional<LayoutBounds::Pass> LayoutBounds::evaluated(const std::vector<std::optional<Program>> &programs,
+                                                          int64_t perPass) const {
+  const bool isLine = programs.size() == 2;
+  const std::optional<Program> &one = programs.front(), &two = programs.back();
+  if (!one || !two || one->calls.size() != two->calls.size())
+    return std::nullopt;
+  Pass pass;
+  pass.hasSides = one->hasSides;
+  pass.activations = isLine ? onLine(double(one->activations), double(two->activations), perPass)
+                            : double(one->activations);
+  for (size_t i = 0; i < one->calls.size(); ++i) {
+    Call call = one->calls[i];
+    const Call &other = two->calls[i];
+    if (call.isMessage != other.isMessage || call.times != other.times ||
+        !(call.isMessage ? isAlike(call.message, other.message) : isAlike(call.work, other.work)))
+      return std::nullopt;
+    if (isLine) {
+      call.work = onLine(call.work, other.work, perPass);
+      call.message.bytes = onLine(call.message.bytes, other.message.bytes, perPass);
+    }
+    if (call.isMessage && call.isOfSamples)
+      pass.sent.push_back(call);
+    else if (!call.isMessage)
+      pass.seconds[call.where] += call.times * machine.seconds(call.work);
+    else if (!call.isStarted)
+      pass.seconds[call.where] += call.times * machine.seconds(call.message);
+  }
+  return pass;
+}
+
+const LayoutBounds::Pass *LayoutBounds::passOf(const Part &part, int64_t perPass) const {
+  auto [known, isNew] = passes.try_emplace({part, perPass});
+  if (isNew)
+    known->second = evaluated(parts.at(part), perPass);
+  return known->second ? &*known->second : nullptr;
 }
 
 /// Seconds for each byte of a message, in whatever size it is sent, over the ranks that a frame splits samples over.
-double LayoutBounds::secondsABytes(const planner::Message &message, size_t place) const {
+double LayoutBounds::secondsAByte(const planner::Message &message, size_t place) const {
   auto [known, isNew] =
       rates.try_emplace({place, int(message.kind), message.algorithm, message.isOfUpdate},
                         std::numeric_limits<double>::infinity());
@@ -308,9 +378,9 @@ LayoutBounds::Exposed LayoutBounds::exposedOf(const Pass &pass, const LayoutCand
   const LayoutFrame &frame = space.frames[candidate.frame];
   const double share = isUneven(frame) ? mostOf(frame) : 1 / double(frame.stages);
   Exposed made;
-  for (const Sent &sent : pass.sent) {
-    const double seconds = sent.times * share * sent.message.bytes * secondsABytes(sent.message, candidate.frame);
-    if (!sent.isInPass) {
+  for (const Call &sent : pass.sent) {
+    const double seconds = sent.times * share * sent.message.bytes * secondsAByte(sent.message, candidate.frame);
+    if (sent.where == AfterAll) {
       made.after += seconds;
       continue;
     }
@@ -320,32 +390,52 @@ LayoutBounds::Exposed LayoutBounds::exposedOf(const Pass &pass, const LayoutCand
   return made;
 }
 
-double LayoutBounds::secondsByPart(const LayoutCandidate &candidate) const {
-  const std::optional<Pass> &known = parts.at(partOf(candidate));
+/// What a policy computes again, and in one pass what gradients of several are not added up in, is set against the
+/// shared part.
+double LayoutBounds::secondsByPart(const LayoutCandidate &candidate, Level level) const {
+  const Part part = partOf(candidate, level);
+  const Pass *known = passOf(part, candidate.perPass);
   if (!known)
     return 0;
-  const Pass &pass = *known;
+  const LayoutFrame &frame = space.frames[candidate.frame];
+  if (level == Level::Own && isShort &&
+      leastBytes(candidate) + std::max(keptBytes(candidate), known->activations / double(frame.stages)) > double(room))
+    return std::numeric_limits<double>::infinity();
+  if (level == Level::Own)
+    return secondsOf(*known, candidate);
+  Pass pass = *known;
+  const double ranks = double(frame.samples * frame.tensor * frame.context);
+  if (candidate.policy > 0 && !wholes.empty())
+    pass.seconds[Backward] += std::max(0.0, wholes[size_t(candidate.policy)].all - wholes.front().all) / ranks /
+                              double(candidate.passes);
+  if (candidate.passes == 1) {
+    constexpr double kMoved = 4; // times: what is added is written and read, the sum is read and written
+    planner::Work adding;
+    adding.bytes = wholes.empty() ? 0 : kMoved * double(wholes.front().gradients) * frame.params * double(frame.stages);
+    pass.seconds[Backward] = wholes.empty() ? 0 : std::max(0.0, pass.seconds[Backward] - machine.seconds(adding));
+  }
+  return secondsOf(pass, candidate);
+}
+
+double LayoutBounds::secondsOf(const Pass &pass, const LayoutCandidate &candidate) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
   const double stages = double(frame.stages), passes = double(candidate.passes);
-  if (isShort && leastBytes(candidate) + std::max(keptBytes(candidate), double(pass.activations) / stages) >
-                     double(room))
-    return std::numeric_limits<double>::infinity();
   const Exposed exposed = exposedOf(pass, candidate);
   // where there is one pass, what is sent after it is sent while others are still computed
   const double after = candidate.passes > 1 ? exposed.after : 0;
   const double queue = passes * exposed.queued + exposed.after;
+  const double most = isUneven(frame) ? mostOf(frame) : 1 / stages;
+  const double each = pass.repeated() * (pass.hasSides ? most : 1 / stages) + exposed.waited;
+  double seconds = std::max({passes * each + after, passes * pass.all() / stages, queue});
   if (frame.stages == 1)
-    return std::max(passes * (pass.all() + exposed.waited) + after, queue);
-  if (isUneven(frame)) {
-    const double work = pass.isWhole ? pass.backward / stages : pass.repeated() * mostOf(frame);
-    return std::max({passes * pass.all() / stages, passes * (work + exposed.waited) + after, queue});
-  }
-  if (pass.isWhole)
-    return std::max(passes * (pass.backward / stages + exposed.waited) + after, queue);
-  const double each = pass.repeated() / stages + exposed.waited, waits = waitsOf(frame, candidate);
-  const double fill = waits * pass.forward, drain = isZeroBubble(candidate) ? 0 : waits * pass.backward;
-  return std::max({passes * (each + pass.last) + fill + drain + after, passes * (each + pass.first) + after,
-                   passes * pass.all() / stages + after, queue});
+    return std::max(seconds, passes * (pass.all() + exposed.waited) + after);
+  if (isUneven(frame) || !pass.hasSides)
+    return seconds;
+  const double waits = waitsOf(frame, candidate);
+  const double fill = waits * pass.seconds[Forward];
+  const double drain = isZeroBubble(candidate) ? 0 : waits * pass.seconds[Backward];
+  return std::max({seconds, passes * (each + pass.seconds[Last]) + fill + drain + after,
+                   passes * (each + pass.seconds[First]) + after});
 }
 
 } // namespace echelon

@@ -1,13 +1,14 @@
 // What a layout takes at least, from programs of parts of it that many layouts share.
 //
 // 1. The whole: one rank with the whole batch in one pass. Ranks that share it do no less than their part of it each.
-// 2. The part of a rank: as many samples in a pass as a rank of the layout has, tensors split as they are, two ranks
-//    for samples instead of all, no stages. Its passes, its messages and its update are those of the layout, but for
-//    how many ranks share them.
+// 2. The part of a rank: tensors split as they are, few samples in a pass, two ranks for samples instead of all, no
+//    stages. Its passes, its messages and its update are those of the layout, but for how many ranks share them. What
+//    it does with more samples is on the line through what it does with two and with four.
 #pragma once
 #include "tools/driver/search/LayoutSpace.h"
 #include "tools/driver/search/Trial.h"
 #include <map>
+#include <set>
 
 namespace echelon {
 
@@ -17,7 +18,7 @@ public:
   struct Part {
     size_t core = 0;
     int policy = 0, stored = 0;
-    int64_t perPass = 1;
+    int64_t perPass = 0; ///< 0: any number from kLine[0] on, by the line through these two
     bool isOnePass = false, hasSamples = false;
 
     bool operator<(const Part &other) const {
@@ -25,6 +26,9 @@ public:
              std::tie(other.core, other.policy, other.stored, other.perPass, other.isOnePass, other.hasSamples);
     }
   };
+  /// What a bound is found by: a part that others have too, with another policy and without messages for samples, or
+  /// the candidate's own.
+  enum class Level { Shared, Own };
 
   LayoutBounds(const LayoutSpace &space, int64_t room) : space(space), room(room) {}
 
@@ -39,13 +43,14 @@ public:
   bool isWithoutRoom(const LayoutCandidate &candidate) const;
   double leastBytes(const LayoutCandidate &candidate) const;
 
-  Part partOf(const LayoutCandidate &candidate) const;
-  PlannedLayout layoutOfPart(const LayoutCandidate &candidate) const;
+  Part partOf(const LayoutCandidate &candidate, Level level) const;
+  /// What is to be asked of a part, one or two layouts.
+  std::vector<PlannedLayout> layoutsOf(const LayoutCandidate &candidate, const Part &part) const;
   bool knows(const Part &part) const { return parts.count(part) != 0; }
-  /// Null: it is refused, which says nothing of layouts that have it.
-  void addPart(const Part &part, const Trial *asked);
+  /// All of these are told; null: it is refused, which says nothing of layouts that have it.
+  void addPart(const Part &part, size_t which, const Trial *asked);
   /// By the candidate's part, which is known; infinity: there is no room.
-  double secondsByPart(const LayoutCandidate &candidate) const;
+  double secondsByPart(const LayoutCandidate &candidate, Level level) const;
 
   bool isShort = false; ///< of memory
 
@@ -55,23 +60,29 @@ private:
     double all = 0, repeated = 0;
     int64_t params = 0, gradients = 0, optimizer = 0, activations = 0;
   };
-  /// A message over the ranks that samples are split over.
-  struct Sent {
-    planner::Message message;
+  enum Where { First, Forward, Last, Backward, Update, AfterAll, kPlaces };
+  /// A work, or a message, of a part's program.
+  struct Call {
+    bool isMessage = false, isOfSamples = false, isStarted = false;
+    Where where = First;
     double times = 1;
-    bool isInPass = false, isStarted = false;
+    planner::Work work;
+    planner::Message message;
+  };
+  struct Program {
+    std::vector<Call> calls;
+    int64_t activations = 0;
+    bool hasSides = false; ///< a forward and a backward repeat: what stands between them is the last stage's
   };
   /// Seconds of a pass, and of what comes after all passes.
   struct Pass {
-    double forward = 0, backward = 0; ///< within repeats
-    double first = 0, last = 0;       ///< before and behind them, and between the forward and the backward ones
-    double update = 0;
-    std::vector<Sent> sent;
-    bool isWhole = false; ///< what is within repeats is not known: all of it is `backward`
-    int64_t activations = 0;
+    double seconds[kPlaces] = {};
+    std::vector<Call> sent; ///< over the ranks of samples
+    double activations = 0;
+    bool hasSides = false;
 
-    double repeated() const { return forward + backward; }
-    double all() const { return repeated() + first + last; }
+    double repeated() const { return seconds[Forward] + seconds[Backward]; }
+    double all() const { return repeated() + seconds[First] + seconds[Last]; }
   };
   /// Seconds of messages for samples, of one pass and of what comes after all passes.
   struct Exposed {
@@ -81,10 +92,12 @@ private:
   };
   class Reader;
 
+  const Pass *passOf(const Part &part, int64_t perPass) const;
+  std::optional<Pass> evaluated(const std::vector<std::optional<Program>> &programs, int64_t perPass) const;
   Exposed exposedOf(const Pass &pass, const LayoutCandidate &candidate) const;
-  double secondsABytes(const planner::Message &message, size_t frame) const;
+  double secondsOf(const Pass &pass, const LayoutCandidate &candidate) const;
+  double secondsAByte(const planner::Message &message, size_t frame) const;
   double keptBytes(const LayoutCandidate &candidate) const;
-  int64_t passesUnderWay(const LayoutFrame &frame, const LayoutCandidate &candidate) const;
 
   const LayoutSpace &space;
   int64_t room;
@@ -93,7 +106,10 @@ private:
   double mostOverlap = 0;
   std::vector<Whole> wholes; ///< by policy
   std::vector<size_t> cores; ///< by frame
-  std::map<Part, std::optional<Pass>> parts;
+  std::map<Part, std::vector<std::optional<Program>>> parts;
+  mutable std::map<std::pair<Part, int64_t>, std::optional<Pass>> passes;
+  std::map<Part, int> told; ///< programs of those that are lines
+  std::set<Part> uneven;    ///< parts that are no line
   mutable std::map<std::tuple<size_t, int, std::string, bool>, double> rates; ///< seconds a byte
 };
 
