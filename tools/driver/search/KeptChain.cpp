@@ -7,8 +7,6 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
-constexpr size_t kMostSets = 4;
-
 RecomputeSettings policyOf(const char *word, std::vector<std::string> names = {}) {
   RecomputeSettings made;
   made.policy = word;
@@ -32,67 +30,86 @@ PlannedLayout widestPart(const LayoutSpace &space) {
   return made;
 }
 
-struct Value {
-  std::string name;
-  int64_t bytes = 0;   ///< that keeping it takes
-  double seconds = 0;  ///< and saves
-
-  double worth() const { return seconds / double(std::max<int64_t>(bytes, 1)); }
+/// A set of values to keep, and what one pass takes that keeps them.
+struct Kept {
+  RecomputeSettings policy;
+  std::vector<std::string> names;
+  planner::Price price;
+  bool isRefused() const { return price.kind == planner::Price::Kind::Refused; }
 };
 
-/// So many of the first values that their bytes are nearly equal steps from nothing to all.
-std::vector<size_t> stepsOf(const std::vector<Value> &values) {
-  double all = 0, sum = 0;
-  for (const Value &value : values)
-    all += double(value.bytes);
-  std::vector<size_t> counts;
-  for (size_t i = 0; i < values.size(); ++i) {
-    sum += double(values[i].bytes);
-    const double next = i + 1 < values.size() ? sum + double(values[i + 1].bytes) : 2 * all;
-    if (next > all * double(counts.size() + 1) / double(kMostSets) && counts.size() < kMostSets)
-      counts.push_back(i + 1);
+void askAll(Trials &trials, const PlannedLayout &part, std::vector<Kept> &sets) {
+  trials.onAll(
+      sets.size(),
+      [&](Trial &trial, size_t i) {
+        PlannedLayout layout = part;
+        layout.recompute = sets[i].policy;
+        sets[i].price = trial.ask(layout, false);
+        sets[i].names = trial.kept;
+      },
+      [](Trial &, size_t) {});
+}
+
+/// Of sets that grow those that are faster than all before them, at most so many, their bytes in nearly equal steps.
+std::vector<RecomputeSettings> stepsOf(const std::vector<Kept> &sets, const planner::Price &full) {
+  constexpr size_t kMostSets = 4;
+  std::vector<const Kept *> faster;
+  double best = full.seconds;
+  for (const Kept &set : sets)
+    if (!set.isRefused() && !set.names.empty() && set.price.seconds < best) {
+      best = set.price.seconds;
+      faster.push_back(&set);
+    }
+  std::vector<RecomputeSettings> chosen;
+  for (size_t i = 0; i < faster.size(); ++i) {
+    const double all = double(faster.back()->price.bytes - full.bytes);
+    const double next = i + 1 < faster.size() ? double(faster[i + 1]->price.bytes - full.bytes) : 2 * all;
+    if (chosen.size() < kMostSets && next > all * double(chosen.size() + 1) / double(kMostSets))
+      chosen.push_back(policyOf("keep", faster[i]->names));
   }
-  return counts;
+  return chosen;
+}
+
+/// Sets of the values that save most for their bytes, alone: of one, two, ….
+std::vector<Kept> growing(std::vector<Kept> alone, const planner::Price &full) {
+  llvm::erase_if(alone, [&](const Kept &value) {
+    return value.isRefused() || value.names.empty() || value.price.seconds >= full.seconds;
+  });
+  auto worth = [&](const Kept &value) {
+    return (full.seconds - value.price.seconds) / double(std::max<int64_t>(value.price.bytes - full.bytes, 1));
+  };
+  std::stable_sort(alone.begin(), alone.end(), [&](const Kept &a, const Kept &b) { return worth(a) > worth(b); });
+  std::vector<Kept> sets;
+  std::vector<std::string> names;
+  for (const Kept &value : alone) {
+    names.insert(names.end(), value.names.begin(), value.names.end());
+    sets.push_back({policyOf("keep", names), {}, {}});
+  }
+  return sets;
 }
 } // namespace
 
 std::vector<RecomputeSettings> policiesOf(const LayoutSpace &space, Trials &trials) {
   if (!space.isRecomputeOpen)
     return {};
+  const RecomputeSettings none, full = policyOf("full");
   if (!space.hasRepeats)
-    return space.isRecomputeAuto ? std::vector<RecomputeSettings>{{}} : std::vector<RecomputeSettings>{};
-  std::vector<RecomputeSettings> asked = {RecomputeSettings(), policyOf("full")};
+    return space.isRecomputeAuto ? std::vector<RecomputeSettings>{none} : std::vector<RecomputeSettings>{};
   if (!space.isRecomputeAuto)
-    return asked;
-  const std::vector<std::string> names = trials.first().namesToKeep();
-  for (const std::string &name : names)
-    asked.push_back(policyOf("keep", {name}));
-  std::vector<planner::Price> prices(asked.size());
-  trials.onAll(
-      asked.size(),
-      [&](Trial &trial, size_t i) {
-        PlannedLayout layout = widestPart(space);
-        layout.recompute = asked[i];
-        prices[i] = trial.ask(layout, false);
-      },
-      [](Trial &, size_t) {});
-  const planner::Price &full = prices[1];
-  std::vector<Value> values;
-  for (size_t i = 0; i < names.size(); ++i)
-    if (const planner::Price &price = prices[i + 2];
-        price.kind != planner::Price::Kind::Refused && price.seconds < full.seconds)
-      values.push_back({names[i], price.bytes - full.bytes, full.seconds - price.seconds});
-  std::stable_sort(values.begin(), values.end(), [](const Value &a, const Value &b) { return a.worth() > b.worth(); });
-  std::vector<RecomputeSettings> made = {asked[0]};
-  std::vector<size_t> counts = stepsOf(values);
-  std::reverse(counts.begin(), counts.end());
-  for (size_t count : counts) {
-    std::vector<std::string> kept;
-    for (size_t i = 0; i < count; ++i)
-      kept.push_back(values[i].name);
-    made.push_back(policyOf("keep", kept));
-  }
-  made.push_back(asked[1]);
+    return {none, full};
+  const PlannedLayout part = widestPart(space);
+  std::vector<Kept> alone = {{full, {}, {}}};
+  for (const std::string &name : trials.first().namesToKeep())
+    alone.push_back({policyOf("keep", {name}), {}, {}});
+  askAll(trials, part, alone);
+  const planner::Price all = alone.front().price;
+  alone.erase(alone.begin());
+  std::vector<Kept> sets = growing(std::move(alone), all);
+  askAll(trials, part, sets);
+  std::vector<RecomputeSettings> made = stepsOf(sets, all);
+  made.push_back(none);
+  std::reverse(made.begin(), made.end());
+  made.push_back(full);
   return made;
 }
 

@@ -1,5 +1,7 @@
 #include "tools/driver/search/Trial.h"
 
+#include "ir/ech/Build.h"
+#include "ir/ech/Recompute.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/driver/compile/RecomputeChoice.h"
 
@@ -50,8 +52,20 @@ planner::Price Trial::ask(const PlannedLayout &layout, bool evaluates) {
   if (layout.recompute)
     settings.recompute = *layout.recompute;
   planner::Price price;
-  if (!compilation.elaborate() || !lower())
+  if (!compilation.elaborate())
     return price;
+  if (settings.recompute.policy == "keep") { // whether each name is of use is found out
+    mlir::Builder builder(compilation.context.get());
+    (*compilation.module)
+        ->setAttr(ech::kRecompute, ech::Recompute{"keep", 0, "", nullptr, nullptr}.toAttribute(builder));
+  }
+  if (!lower())
+    return price;
+  kept.clear();
+  if (auto names = (*compilation.module)->getAttrOfType<mlir::ArrayAttr>(ech::kKeptByRepeats))
+    for (const Path &name : settings.recompute.keep)
+      if (llvm::is_contained(ech::strings(names), llvm::StringRef(name.text())))
+        kept.push_back(name.text());
   ProgramCost cost = programCost(*compilation.module);
   step = stepCost(compilation, 0, cost);
   memory = cost.memory;

@@ -23,6 +23,7 @@ public:
   int64_t room = 0; ///< bytes that a rank may take; 0: any
   StepCost step;    ///< of the layout that was asked last
   MemoryCost memory;
+  std::vector<std::string> kept; ///< of the names of `recompute keep` those that repeats keep a value for
 
 private:
   bool lower();
