@@ -106,15 +106,22 @@ void LayoutSearch::askWholes() {
   bounds.emplace(*space, trials->first().room);
   bounds->isShort = trials->first().room && !asking.settings.offload;
   const size_t count = std::max<size_t>(1, space->policies.size());
-  for (size_t policy = 0; policy < count; ++policy) {
-    PlannedLayout alone;
-    alone.batch = asking.settings.batch;
-    if (!space->policies.empty())
-      alone.recompute = space->policies[policy];
-    if (trials->first().ask(alone).kind == planner::Price::Kind::Refused)
-      return bounds->forgetWholes();
-    bounds->addWhole(trials->first());
-  }
+  std::vector<planner::Price> prices(count);
+  trials->onAll(
+      count,
+      [&](Trial &trial, size_t policy) {
+        PlannedLayout alone;
+        alone.batch = asking.settings.batch;
+        if (!space->policies.empty())
+          alone.recompute = space->policies[policy];
+        prices[policy] = trial.ask(alone, false);
+      },
+      [&](Trial &trial, size_t policy) {
+        if (prices[policy].kind != planner::Price::Kind::Refused)
+          bounds->addWhole(policy, trial);
+      });
+  if (llvm::any_of(prices, [](const planner::Price &price) { return price.kind == planner::Price::Kind::Refused; }))
+    bounds->forgetWholes();
 }
 
 /// Those that have no room by what their ranks have at least; where none has any, all stay. Returns how many went.
@@ -240,7 +247,8 @@ planner::SearchProblem LayoutSearch::problem() {
     const LayoutCandidate &one = space->candidates[a], &other = space->candidates[b];
     return one.perPass == other.perPass && one.stored == other.stored && one.policy < other.policy;
   };
-  for (LayoutBounds::Level level : {LayoutBounds::Level::Shared, LayoutBounds::Level::Own})
+  using Level = LayoutBounds::Level;
+  for (Level level : {Level::Shared, Level::Sending, Level::Own})
     made.tighten.push_back([this, level](const std::vector<size_t> &some) { return tighten(some, level); });
   made.ask = [this](const std::vector<size_t> &some) { return ask(some); };
   return made;

@@ -52,7 +52,7 @@ bool isUneven(const LayoutFrame &frame) {
 
 //===- the whole --------------------------------------------------------------------------------------------------===//
 
-void LayoutBounds::addWhole(const Trial &asked) {
+void LayoutBounds::addWhole(size_t policy, const Trial &asked) {
   const StepCost &of = asked.step;
   Whole whole;
   auto add = [&](const planner::Actions &actions, double times, bool isRepeated, const auto &again) -> void {
@@ -74,7 +74,8 @@ void LayoutBounds::addWhole(const Trial &asked) {
   whole.gradients = asked.memory.gradients;
   whole.optimizer = asked.memory.optimizer;
   whole.activations = asked.memory.activations;
-  wholes.push_back(whole);
+  wholes.resize(std::max(wholes.size(), policy + 1));
+  wholes[policy] = whole;
   machine = of.machine;
   perNode = asked.compilation.options.nodeRanks > 0 ? asked.compilation.options.nodeRanks : machine.perNode;
   mostOverlap = machine.isOfGpus() ? 1 : 0;
@@ -153,13 +154,20 @@ LayoutBounds::Part LayoutBounds::partOf(const LayoutCandidate &candidate, Level 
   const LayoutFrame &frame = space.frames[candidate.frame];
   Part part;
   part.core = cores[candidate.frame];
-  if (level == Level::Own) {
-    part.policy = candidate.policy;
-    part.isOnePass = candidate.passes == 1;
+  if (level != Level::Shared) {
     part.hasSamples = frame.samples > 1 && frame.sampleAxes.size() == 1;
     part.stored = part.hasSamples ? candidate.stored : 0;
   }
-  if (part.isOnePass || candidate.perPass < kLine[0] || uneven.count(part))
+  if (level == Level::Sending) {
+    part.perPass = 1;
+    return part;
+  }
+  if (level == Level::Own) {
+    part.policy = candidate.policy;
+    part.isOnePass = candidate.passes == 1;
+  }
+  const bool isOfLine = candidate.perPass >= kLine[0] || (level == Level::Shared && isSmooth());
+  if (part.isOnePass || !isOfLine || uneven.count(part))
     part.perPass = candidate.perPass;
   return part;
 }
@@ -390,31 +398,50 @@ LayoutBounds::Exposed LayoutBounds::exposedOf(const Pass &pass, const LayoutCand
   return made;
 }
 
-/// What a policy computes again, and in one pass what gradients of several are not added up in, is set against the
-/// shared part.
-double LayoutBounds::secondsByPart(const LayoutCandidate &candidate, Level level) const {
-  const Part part = partOf(candidate, level);
-  const Pass *known = passOf(part, candidate.perPass);
-  if (!known)
-    return 0;
+/// What a policy computes again is added, and in one pass what gradients of several are added up in is taken off. Half
+/// of what two samples take is less than what one does.
+std::optional<LayoutBounds::Pass> LayoutBounds::shared(const LayoutCandidate &candidate) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
-  if (level == Level::Own && isShort &&
-      leastBytes(candidate) + std::max(keptBytes(candidate), known->activations / double(frame.stages)) > double(room))
-    return std::numeric_limits<double>::infinity();
-  if (level == Level::Own)
-    return secondsOf(*known, candidate);
+  const Part part = partOf(candidate, Level::Shared);
+  const bool isLess = !part.perPass && candidate.perPass < kLine[0];
+  const Pass *known = passOf(part, isLess ? kLine[0] : candidate.perPass);
+  if (!known)
+    return std::nullopt;
   Pass pass = *known;
+  if (isLess)
+    for (double &seconds : pass.seconds)
+      seconds *= double(candidate.perPass) / double(kLine[0]);
+  if (wholes.empty())
+    return candidate.passes > 1 ? std::optional<Pass>(pass) : std::nullopt;
   const double ranks = double(frame.samples * frame.tensor * frame.context);
-  if (candidate.policy > 0 && !wholes.empty())
-    pass.seconds[Backward] += std::max(0.0, wholes[size_t(candidate.policy)].all - wholes.front().all) / ranks /
-                              double(candidate.passes);
+  pass.seconds[Backward] += std::max(0.0, wholes[size_t(candidate.policy)].all - wholes.front().all) / ranks /
+                            double(candidate.passes);
   if (candidate.passes == 1) {
     constexpr double kMoved = 4; // times: what is added is written and read, the sum is read and written
     planner::Work adding;
-    adding.bytes = wholes.empty() ? 0 : kMoved * double(wholes.front().gradients) * frame.params * double(frame.stages);
-    pass.seconds[Backward] = wholes.empty() ? 0 : std::max(0.0, pass.seconds[Backward] - machine.seconds(adding));
+    adding.bytes = kMoved * double(wholes.front().gradients) * frame.params * double(frame.stages);
+    pass.seconds[Backward] = std::max(0.0, pass.seconds[Backward] - machine.seconds(adding));
   }
-  return secondsOf(pass, candidate);
+  return pass;
+}
+
+double LayoutBounds::secondsByPart(const LayoutCandidate &candidate, Level level) const {
+  if (level != Level::Own) {
+    std::optional<Pass> pass = shared(candidate);
+    if (!pass)
+      return 0;
+    if (level == Level::Sending)
+      if (const Pass *sending = passOf(partOf(candidate, level), 1))
+        pass->sent = sending->sent;
+    return secondsOf(*pass, candidate);
+  }
+  const Pass *known = passOf(partOf(candidate, level), candidate.perPass);
+  if (!known)
+    return 0;
+  const double activations = known->activations / double(space.frames[candidate.frame].stages);
+  if (isShort && leastBytes(candidate) + std::max(keptBytes(candidate), activations) > double(room))
+    return std::numeric_limits<double>::infinity();
+  return secondsOf(*known, candidate);
 }
 
 double LayoutBounds::secondsOf(const Pass &pass, const LayoutCandidate &candidate) const {

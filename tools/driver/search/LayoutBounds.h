@@ -26,14 +26,14 @@ public:
              std::tie(other.core, other.policy, other.stored, other.perPass, other.isOnePass, other.hasSamples);
     }
   };
-  /// What a bound is found by: a part that others have too, with another policy and without messages for samples, or
-  /// the candidate's own.
-  enum class Level { Shared, Own };
+  /// What a bound is found by: a part that others have too, which keeps all and sends nothing for samples; the same
+  /// with the messages that a pass of one sample sends for them under the candidate's stores; the candidate's own.
+  enum class Level { Shared, Sending, Own };
 
   LayoutBounds(const LayoutSpace &space, int64_t room) : space(space), room(room) {}
 
   /// What the whole takes under a policy, as a trial was told.
-  void addWhole(const Trial &asked);
+  void addWhole(size_t policy, const Trial &asked);
   void forgetWholes() { wholes.clear(); } ///< one of them does not compile
   /// Numbers the cores of frames, once all wholes are known.
   void prepare();
@@ -51,6 +51,8 @@ public:
   void addPart(const Part &part, size_t which, const Trial *asked);
   /// By the candidate's part, which is known; infinity: there is no room.
   double secondsByPart(const LayoutCandidate &candidate, Level level) const;
+  /// Whether shares of a pass take no less than their part of it: where no rates were measured at sizes.
+  bool isSmooth() const { return machine.device.curves.empty() && machine.device.grid.empty(); }
 
   bool isShort = false; ///< of memory
 
@@ -95,6 +97,7 @@ private:
   const Pass *passOf(const Part &part, int64_t perPass) const;
   std::optional<Pass> evaluated(const std::vector<std::optional<Program>> &programs, int64_t perPass) const;
   Exposed exposedOf(const Pass &pass, const LayoutCandidate &candidate) const;
+  std::optional<Pass> shared(const LayoutCandidate &candidate) const;
   double secondsOf(const Pass &pass, const LayoutCandidate &candidate) const;
   double secondsAByte(const planner::Message &message, size_t frame) const;
   double keptBytes(const LayoutCandidate &candidate) const;
