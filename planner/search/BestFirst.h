@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,10 +29,6 @@ struct SearchProblem {
   std::function<bool(size_t, size_t)> needsNoLess;
   /// Whether the second is not faster than the first, by a rule.
   std::function<bool(size_t, size_t)> isNoFaster;
-  /// Candidates of one group, by the memory that they need; where they begin to have no room is found by halving. Each
-  /// is in one at most; a group's first is asked before all others.
-  std::vector<std::vector<size_t>> chains;
-  std::vector<size_t> leanest; ///< by group, the candidate that needs least; empty: it is not known
   size_t wanted = 1;           ///< so many of the fastest are found: fewer only where no more have room
   size_t round = 4;            ///< candidates that are asked at once: the same whatever the number of threads
   size_t roundOfBounds = 64;   ///< bounds that are had at once

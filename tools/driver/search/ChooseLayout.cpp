@@ -29,23 +29,12 @@ public:
   std::shared_ptr<const LayoutChoice> run();
 
 private:
-  /// A layout of a part of a rank.
-  struct Question {
-    LayoutBounds::Part part;
-    size_t which = 0;
-    PlannedLayout layout;
-    planner::Price price;
-  };
-
   bool open();
   void setOptions();
   void refuse(const std::string &why);
-  void askWholes();
   int64_t leaveOutCrowded();
   planner::SearchProblem problem();
   std::vector<planner::Price> ask(const std::vector<size_t> &some);
-  std::vector<double> tighten(const std::vector<size_t> &some, LayoutBounds::Level level);
-  void askParts(std::vector<Question> &asked);
   size_t leanest() const;
   void refuseForMemory(const planner::SearchResult &result);
   PlannedLayout priced(size_t candidate, const planner::Price &price) const;
@@ -101,29 +90,6 @@ bool LayoutSearch::open() {
   return !space->candidates.empty();
 }
 
-/// One rank, in one pass, under each policy.
-void LayoutSearch::askWholes() {
-  bounds.emplace(*space, trials->first().room);
-  bounds->isShort = trials->first().room && !asking.settings.offload;
-  const size_t count = std::max<size_t>(1, space->policies.size());
-  std::vector<planner::Price> prices(count);
-  trials->onAll(
-      count,
-      [&](Trial &trial, size_t policy) {
-        PlannedLayout alone;
-        alone.batch = asking.settings.batch;
-        if (!space->policies.empty())
-          alone.recompute = space->policies[policy];
-        prices[policy] = trial.ask(alone, false);
-      },
-      [&](Trial &trial, size_t policy) {
-        if (prices[policy].kind != planner::Price::Kind::Refused)
-          bounds->addWhole(policy, trial);
-      });
-  if (llvm::any_of(prices, [](const planner::Price &price) { return price.kind == planner::Price::Kind::Refused; }))
-    bounds->forgetWholes();
-}
-
 /// Those that have no room by what their ranks have at least; where none has any, all stay. Returns how many went.
 int64_t LayoutSearch::leaveOutCrowded() {
   std::vector<LayoutCandidate> roomy;
@@ -135,37 +101,6 @@ int64_t LayoutSearch::leaveOutCrowded() {
   const auto gone = int64_t(space->candidates.size() - roomy.size());
   space->candidates = std::move(roomy);
   return gone;
-}
-
-void LayoutSearch::askParts(std::vector<Question> &asked) {
-  trials->onAll(
-      asked.size(), [&](Trial &trial, size_t i) { asked[i].price = trial.ask(asked[i].layout, false); },
-      [&](Trial &trial, size_t i) {
-        const bool isKnown = asked[i].price.kind != planner::Price::Kind::Refused;
-        bounds->addPart(asked[i].part, asked[i].which, isKnown ? &trial : nullptr);
-      });
-}
-
-/// What a rank does in a pass is the same whatever the number of ranks for samples and stages.
-std::vector<double> LayoutSearch::tighten(const std::vector<size_t> &some, LayoutBounds::Level level) {
-  std::set<LayoutBounds::Part> seen;
-  for (bool isNew = true; isNew;) { // what is no line is asked again, with the numbers of samples that there are
-    std::vector<Question> asked;
-    for (size_t i : some) {
-      const LayoutBounds::Part part = bounds->partOf(space->candidates[i], level);
-      if (bounds->knows(part) || !seen.insert(part).second)
-        continue;
-      size_t which = 0;
-      for (PlannedLayout &layout : bounds->layoutsOf(space->candidates[i], part))
-        asked.push_back({part, which++, std::move(layout), {}});
-    }
-    isNew = !asked.empty();
-    askParts(asked);
-  }
-  std::vector<double> seconds;
-  for (size_t i : some)
-    seconds.push_back(bounds->secondsByPart(space->candidates[i], level));
-  return seconds;
 }
 
 std::vector<planner::Price> LayoutSearch::ask(const std::vector<size_t> &some) {
@@ -249,7 +184,7 @@ planner::SearchProblem LayoutSearch::problem() {
   };
   using Level = LayoutBounds::Level;
   for (Level level : {Level::Shared, Level::Sending, Level::Own})
-    made.tighten.push_back([this, level](const std::vector<size_t> &some) { return tighten(some, level); });
+    made.tighten.push_back([this, level](const std::vector<size_t> &some) { return bounds->tightened(some, level, *trials); });
   made.ask = [this](const std::vector<size_t> &some) { return ask(some); };
   return made;
 }
@@ -258,8 +193,9 @@ std::shared_ptr<const LayoutChoice> LayoutSearch::run() {
   const auto began = std::chrono::steady_clock::now();
   if (!open())
     return nullptr;
-  askWholes();
-  bounds->prepare();
+  bounds.emplace(*space, trials->first().room);
+  bounds->isShort = trials->first().room && !asking.settings.offload;
+  bounds->ask(*trials);
   auto choice = std::make_shared<LayoutChoice>();
   choice->ranks = ranks;
   choice->counted = int64_t(space->candidates.size());

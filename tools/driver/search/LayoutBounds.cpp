@@ -81,11 +81,28 @@ void LayoutBounds::addWhole(size_t policy, const Trial &asked) {
   mostOverlap = machine.isOfGpus() ? 1 : 0;
 }
 
-void LayoutBounds::prepare() {
+/// One rank, in one pass. Where a policy does not compile, none tells anything.
+void LayoutBounds::ask(Trials &trials) {
   std::map<std::string, size_t> known;
-  cores.clear();
   for (const LayoutFrame &frame : space.frames)
     cores.push_back(known.emplace(frame.core, known.size()).first->second);
+  const size_t count = std::max<size_t>(1, space.policies.size());
+  std::vector<planner::Price> prices(count);
+  trials.onAll(
+      count,
+      [&](Trial &trial, size_t policy) {
+        PlannedLayout alone;
+        alone.batch = trial.resolved.batch;
+        if (!space.policies.empty())
+          alone.recompute = space.policies[policy];
+        prices[policy] = trial.ask(alone, false);
+      },
+      [&](Trial &trial, size_t policy) {
+        if (prices[policy].kind != planner::Price::Kind::Refused)
+          addWhole(policy, trial);
+      });
+  if (llvm::any_of(prices, [](const planner::Price &price) { return price.kind == planner::Price::Kind::Refused; }))
+    wholes.clear();
 }
 
 /// Stages with equally many iterations: the last one begins when the first pass has come to it, and, but for
@@ -172,7 +189,7 @@ LayoutBounds::Part LayoutBounds::partOf(const LayoutCandidate &candidate, Level 
   return part;
 }
 
-std::vector<PlannedLayout> LayoutBounds::layoutsOf(const LayoutCandidate &candidate, const Part &part) const {
+void LayoutBounds::addQuestions(const LayoutCandidate &candidate, const Part &part, std::vector<Question> &to) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
   LayoutCandidate own = candidate;
   own.policy = part.policy;
@@ -191,12 +208,12 @@ std::vector<PlannedLayout> LayoutBounds::layoutsOf(const LayoutCandidate &candid
   }
   made.microBatches = part.isOnePass ? 1 : kPasses;
   made.batchRanks = part.hasSamples ? 2 : 1;
-  std::vector<PlannedLayout> all;
-  for (int64_t perPass : part.perPass ? std::vector<int64_t>{part.perPass} : std::vector<int64_t>(kLine, kLine + 2)) {
+  size_t which = 0;
+  for (int64_t perPass :
+       part.perPass ? std::vector<int64_t>{part.perPass} : std::vector<int64_t>(kLine, kLine + 2)) {
     made.batch = made.batchRanks * made.microBatches * perPass;
-    all.push_back(made);
+    to.push_back({part, which++, made, {}});
   }
-  return all;
 }
 
 /// Reads the calls of a pass, and of what comes after all passes, off the program of a part.
@@ -278,23 +295,63 @@ private:
   Program program;
 };
 
-void LayoutBounds::addPart(const Part &part, size_t which, const Trial *asked) {
+void LayoutBounds::addPart(const Question &question, const Trial *asked) {
+  const Part &part = question.part;
+  const size_t which = question.which;
   std::vector<std::optional<Program>> &known = parts[part];
   known.resize(std::max(known.size(), which + 1));
-  if (!asked)
-    return;
   std::string samples;
-  for (const MeshAxisSettings &axis : asked->compilation.settings.mesh)
-    if (part.hasSamples && llvm::any_of(axis.list, [&](const auto &entry) {
+  for (const MeshAxisSettings &axis : question.layout.mesh)
+    if (asked && part.hasSamples && llvm::any_of(axis.list, [&](const auto &entry) {
           return entry.axis == asked->compilation.facts.batchAxis;
         }))
       samples = axis.name;
-  known[which] = Reader(asked->step, samples).read(part.isOnePass);
+  if (asked)
+    known[which] = Reader(asked->step, samples).read(part.isOnePass);
   if (known[which])
     known[which]->activations = asked->memory.activations;
-  if (!part.perPass && ++told[part] == 2 &&
-      !evaluated(known, kLine[1]))
-    uneven.insert(part);
+}
+
+void LayoutBounds::ask(std::vector<Question> &questions, Trials &trials) {
+  trials.onAll(
+      questions.size(),
+      [&](Trial &trial, size_t i) { questions[i].price = trial.ask(questions[i].layout, false); },
+      [&](Trial &trial, size_t i) {
+        const bool isKnown = questions[i].price.kind != planner::Price::Kind::Refused;
+        addPart(questions[i], isKnown ? &trial : nullptr);
+      });
+  for (const Question &question : questions)
+    if (!question.part.perPass && !evaluated(parts[question.part], kLine[1]))
+      uneven.insert(question.part);
+}
+
+void LayoutBounds::askPart(const LayoutCandidate &candidate, const Part &part, Trials &trials) {
+  if (parts.count(part))
+    return;
+  std::vector<Question> questions;
+  addQuestions(candidate, part, questions);
+  ask(questions, trials);
+}
+
+std::vector<double> LayoutBounds::tightened(const std::vector<size_t> &some, Level level, Trials &trials) {
+  std::set<Part> seen;
+  for (bool isNew = true; isNew;) { // what is no line is asked again, with the numbers of samples that there are
+    std::vector<Question> questions;
+    for (size_t i : some)
+      if (const Part part = partOf(space.candidates[i], level); !parts.count(part) && seen.insert(part).second)
+        addQuestions(space.candidates[i], part, questions);
+    isNew = !questions.empty();
+    ask(questions, trials);
+  }
+  std::vector<double> seconds;
+  for (size_t i : some)
+    seconds.push_back(secondsByPart(space.candidates[i], level));
+  return seconds;
+}
+
+std::optional<double> LayoutBounds::secondsOfPass(const Part &part, int64_t perPass) const {
+  const Pass *pass = passOf(part, perPass);
+  return pass ? std::optional(pass->all()) : std::nullopt;
 }
 
 namespace {

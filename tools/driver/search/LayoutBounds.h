@@ -6,7 +6,7 @@
 //    it does with more samples is on the line through what it does with two and with four.
 #pragma once
 #include "tools/driver/search/LayoutSpace.h"
-#include "tools/driver/search/Trial.h"
+#include "tools/driver/search/Trials.h"
 #include <map>
 #include <set>
 
@@ -32,11 +32,10 @@ public:
 
   LayoutBounds(const LayoutSpace &space, int64_t room) : space(space), room(room) {}
 
-  /// What the whole takes under a policy, as a trial was told.
-  void addWhole(size_t policy, const Trial &asked);
-  void forgetWholes() { wholes.clear(); } ///< one of them does not compile
-  /// Numbers the cores of frames, once all wholes are known.
-  void prepare();
+  /// Asks for the whole under each policy.
+  void ask(Trials &trials);
+  /// Bounds of some candidates; parts that nobody has asked for are.
+  std::vector<double> tightened(const std::vector<size_t> &some, Level level, Trials &trials);
 
   double leastSeconds(const LayoutCandidate &candidate) const;
   /// Whether a rank has no room for what it has at least.
@@ -44,11 +43,9 @@ public:
   double leastBytes(const LayoutCandidate &candidate) const;
 
   Part partOf(const LayoutCandidate &candidate, Level level) const;
-  /// What is to be asked of a part, one or two layouts.
-  std::vector<PlannedLayout> layoutsOf(const LayoutCandidate &candidate, const Part &part) const;
-  bool knows(const Part &part) const { return parts.count(part) != 0; }
-  /// All of these are told; null: it is refused, which says nothing of layouts that have it.
-  void addPart(const Part &part, size_t which, const Trial *asked);
+  void askPart(const LayoutCandidate &candidate, const Part &part, Trials &trials);
+  /// Of a part that was asked for, all of a pass but its messages for samples; nothing: it is refused, or no line.
+  std::optional<double> secondsOfPass(const Part &part, int64_t perPass) const;
   /// By the candidate's part, which is known; infinity: there is no room.
   double secondsByPart(const LayoutCandidate &candidate, Level level) const;
   /// Whether shares of a pass take no less than their part of it: where no rates were measured at sizes.
@@ -57,6 +54,13 @@ public:
   bool isShort = false; ///< of memory
 
 private:
+  /// A layout of a part.
+  struct Question {
+    Part part;
+    size_t which = 0;
+    PlannedLayout layout;
+    planner::Price price;
+  };
   /// Seconds of a whole step, and bytes.
   struct Whole {
     double all = 0, repeated = 0;
@@ -94,6 +98,12 @@ private:
   };
   class Reader;
 
+  void addWhole(size_t policy, const Trial &asked);
+  /// What is to be asked of a part, one or two layouts.
+  void addQuestions(const LayoutCandidate &candidate, const Part &part, std::vector<Question> &to) const;
+  void ask(std::vector<Question> &questions, Trials &trials);
+  /// Null: it is refused, which says nothing of layouts that have the part.
+  void addPart(const Question &question, const Trial *asked);
   const Pass *passOf(const Part &part, int64_t perPass) const;
   std::optional<Pass> evaluated(const std::vector<std::optional<Program>> &programs, int64_t perPass) const;
   Exposed exposedOf(const Pass &pass, const LayoutCandidate &candidate) const;
@@ -111,7 +121,6 @@ private:
   std::vector<size_t> cores; ///< by frame
   std::map<Part, std::vector<std::optional<Program>>> parts;
   mutable std::map<std::pair<Part, int64_t>, std::optional<Pass>> passes;
-  std::map<Part, int> told; ///< programs of those that are lines
   std::set<Part> uneven;    ///< parts that are no line
   mutable std::map<std::tuple<size_t, int, std::string, bool>, double> rates; ///< seconds a byte
 };
