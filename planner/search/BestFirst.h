@@ -29,9 +29,9 @@ struct SearchProblem {
   std::function<bool(size_t, size_t)> needsNoLess;
   /// Whether the second is not faster than the first, by a rule.
   std::function<bool(size_t, size_t)> isNoFaster;
-  size_t wanted = 1;           ///< so many of the fastest are found: fewer only where no more have room
-  size_t round = 4;            ///< candidates that are asked at once: the same whatever the number of threads
-  size_t roundOfBounds = 64;   ///< bounds that are had at once
+  size_t wanted = 1;         ///< so many of the fastest are found: fewer only where no more have room
+  size_t round = 4;          ///< candidates that are asked at once: the same whatever the number of threads
+  size_t roundOfBounds = 64; ///< bounds that are had at once
 };
 
 struct SearchResult {

@@ -69,7 +69,8 @@ train small {
   data     synthetic(tokens) -> tokens, labels
   steps    4
   optimize adam(lr = 1e-3)
-)" + train + "}\n";
+)" + train +
+         "}\n";
 }
 
 /// All candidates of a spec, each compiled.
@@ -88,8 +89,7 @@ public:
     bounds->ask(trials);
     prices.resize(space->candidates.size());
     trials.onAll(
-        prices.size(),
-        [&](Trial &trial, size_t i) { prices[i] = trial.ask(space->layoutOf(space->candidates[i])); },
+        prices.size(), [&](Trial &trial, size_t i) { prices[i] = trial.ask(space->layoutOf(space->candidates[i])); },
         [](Trial &, size_t) {});
   }
 
@@ -130,9 +130,10 @@ double checkBounds(Everything &all) {
                                    : bounds[i] <= price.seconds * kRounded &&
                                          all.bounds->leastSeconds(candidate) <= price.seconds * kRounded;
       if (!holds && failed++ < 5)
-        ADD_FAILURE() << "level " << int(level) << ": " << bounds[i] << ", first " << all.bounds->leastSeconds(candidate)
-                      << ", is " << price.seconds << ", " << price.bytes << " bytes, at least "
-                      << all.bounds->leastBytes(candidate) << ": " << all.space->layoutOf(candidate).text();
+        ADD_FAILURE() << "level " << int(level) << ": " << bounds[i] << ", first "
+                      << all.bounds->leastSeconds(candidate) << ", is " << price.seconds << ", " << price.bytes
+                      << " bytes, at least " << all.bounds->leastBytes(candidate) << ": "
+                      << all.space->layoutOf(candidate).text();
       if (level == Level::Own && !isCrowded) {
         near += bounds[i] / price.seconds;
         ++count;
@@ -156,25 +157,25 @@ void checkChoice(const Spec &spec, const Everything &all) {
 }
 
 TEST(LayoutBounds, OfAllThatHaveRoom) {
-  const Spec spec(transformer("1 GB", "batch 16\n layout auto\n"));
+  const Spec spec(transformer("1 GB", "batch 8\n layout auto\n"));
   Everything all(spec.options);
-  EXPECT_GT(all.prices.size(), 300u);
-  EXPECT_GT(checkBounds(all), 0.8);
+  EXPECT_GT(all.prices.size(), 200u);
+  EXPECT_GT(checkBounds(all), 0.7);
   checkChoice(spec, all);
 }
 
 /// Of few devices some have room only where values are computed again.
 TEST(LayoutBounds, OfWhatIsKept) {
-  const Spec spec(transformer("24 MB", "batch 16\n layout auto\n recompute auto\n"));
+  const Spec spec(transformer("24 MB", "batch 8\n layout auto\n recompute auto\n"));
   Everything all(spec.options);
   EXPECT_GT(all.space->policies.size(), 3u);
-  EXPECT_GT(checkBounds(all), 0.8);
+  EXPECT_GT(checkBounds(all), 0.7);
   checkChoice(spec, all);
 }
 
 /// A mesh that is said in part, in the precision of GPUs.
 TEST(LayoutBounds, OfAPartOfTheMesh) {
-  const Spec spec(transformer("24 MB", "precision bf16\n batch 32\n layout mesh(pp = auto, dp = auto) "
+  const Spec spec(transformer("24 MB", "precision bf16\n batch 16\n layout mesh(pp = auto, dp = auto) "
                                        "{ split layer over pp; split batch over dp }\n"));
   Everything all(spec.options);
   checkBounds(all);

@@ -106,8 +106,7 @@ int64_t LayoutSearch::leaveOutCrowded() {
 std::vector<planner::Price> LayoutSearch::ask(const std::vector<size_t> &some) {
   std::vector<planner::Price> prices(some.size());
   trials->onAll(
-      some.size(),
-      [&](Trial &trial, size_t i) { prices[i] = trial.ask(space->layoutOf(space->candidates[some[i]])); },
+      some.size(), [&](Trial &trial, size_t i) { prices[i] = trial.ask(space->layoutOf(space->candidates[some[i]])); },
       [&](Trial &trial, size_t i) {
         if (prices[i].kind != planner::Price::Kind::Refused)
           for (size_t t = 0; t < trial.step.step.terms.size(); ++t)
@@ -135,8 +134,7 @@ std::string inGigabytes(int64_t bytes) {
 size_t LayoutSearch::leanest() const {
   auto weight = [&](size_t i) {
     const LayoutCandidate &candidate = space->candidates[i];
-    return std::tuple(bounds->leastBytes(candidate), candidate.perPass,
-                      -candidate.policy);
+    return std::tuple(bounds->leastBytes(candidate), candidate.perPass, -candidate.policy);
   };
   size_t lean = 0;
   for (size_t i = 1; i < space->candidates.size(); ++i)
@@ -184,7 +182,8 @@ planner::SearchProblem LayoutSearch::problem() {
   };
   using Level = LayoutBounds::Level;
   for (Level level : {Level::Shared, Level::Sending, Level::Own})
-    made.tighten.push_back([this, level](const std::vector<size_t> &some) { return bounds->tightened(some, level, *trials); });
+    made.tighten.push_back(
+        [this, level](const std::vector<size_t> &some) { return bounds->tightened(some, level, *trials); });
   made.ask = [this](const std::vector<size_t> &some) { return ask(some); };
   return made;
 }

@@ -11,8 +11,6 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
-constexpr int64_t kLine[] = {2, 4}; ///< samples of a pass: with one, and so without an axis, programs are others
-constexpr int64_t kPasses = 97; ///< of a part that has several: no model has as many of anything else
 using ActionKind = planner::Action::Kind;
 
 /// Seconds that all shares of a work take at least. Where rates were measured at sizes, smaller shares may be faster:
@@ -120,8 +118,8 @@ double LayoutBounds::leastSeconds(const LayoutCandidate &candidate) const {
   if (isUneven(frame))
     return std::max(shared, repeated * mostOf(frame));
   constexpr double kForward = 0.2;
-  return std::max(shared, repeated / stages + (isZeroBubble(candidate) ? kForward : 1) * waitsOf(frame, candidate) *
-                                                  ofPass);
+  return std::max(shared,
+                  repeated / stages + (isZeroBubble(candidate) ? kForward : 1) * waitsOf(frame, candidate) * ofPass);
 }
 
 /// Of a rank: parameters, their gradients and the optimizer's state, cut as far as they can be.
@@ -151,8 +149,7 @@ double LayoutBounds::keptBytes(const LayoutCandidate &candidate) const {
     return 0;
   const LayoutFrame &frame = space.frames[candidate.frame];
   const double kept = double(wholes[size_t(candidate.policy)].activations - wholes.back().activations);
-  const double ofPass =
-      std::max(0.0, kept) / double(frame.samples * candidate.passes * frame.tensor * frame.context);
+  const double ofPass = std::max(0.0, kept) / double(frame.samples * candidate.passes * frame.tensor * frame.context);
   if (!isUneven(frame))
     return ofPass * double(std::min(candidate.passes, frame.stages)) / double(frame.stages);
   double shares = 0;
@@ -206,122 +203,41 @@ void LayoutBounds::addQuestions(const LayoutCandidate &candidate, const Part &pa
     else
       made.mesh.back().stored.clear();
   }
-  made.microBatches = part.isOnePass ? 1 : kPasses;
+  made.microBatches = part.isOnePass ? 1 : kPartPasses;
   made.batchRanks = part.hasSamples ? 2 : 1;
   size_t which = 0;
   for (int64_t perPass :
-       part.perPass ? std::vector<int64_t>{part.perPass} : std::vector<int64_t>(kLine, kLine + 2)) {
+       part.perPass ? std::vector<int64_t>{part.perPass} : std::vector<int64_t>(kLine.begin(), kLine.end())) {
     made.batch = made.batchRanks * made.microBatches * perPass;
     to.push_back({part, which++, made, {}});
   }
 }
 
-/// Reads the calls of a pass, and of what comes after all passes, off the program of a part.
-class LayoutBounds::Reader {
-public:
-  Reader(const StepCost &of, const std::string &samples) : of(of) {
-    for (const std::string &term : of.step.terms) {
-      isUpdate.push_back(term == "optimizer");
-      isOfSamples.push_back(!samples.empty() && term == "messages over " + samples);
-    }
-  }
-
-  std::optional<Program> read(bool isOnePass) {
-    const planner::Actions &all = of.step.stages.front();
-    bool isFound = isOnePass;
-    if (isOnePass)
-      readPass(all);
-    for (const planner::Action &action : all) {
-      if (isOnePass)
-        break;
-      if (isLoop(action) && action.trips == kPasses && !isFound)
-        readPass(action.body);
-      else
-        add(action, 1, AfterAll);
-      isFound |= isLoop(action) && action.trips == kPasses;
-    }
-    return isFound ? std::optional<Program>(std::move(program)) : std::nullopt;
-  }
-
-private:
-  static bool isLoop(const planner::Action &action) { return action.kind == ActionKind::Loop; }
-
-  /// The first of two repeats is the forward pass's, the second one the backward pass's.
-  void readPass(const planner::Actions &actions) {
-    const auto repeats = llvm::count_if(actions, isLoop);
-    program.hasSides = repeats == 2;
-    int64_t behind = 0;
-    for (const planner::Action &action : actions) {
-      const bool isRepeat = isLoop(action);
-      if (!program.hasSides)
-        add(action, 1, Backward);
-      else if (isRepeat)
-        add(action, 1, behind == 0 ? Forward : Backward);
-      else
-        add(action, 1, behind == 1 ? Last : First);
-      behind += isRepeat ? 1 : 0;
-    }
-  }
-
-  void add(const planner::Action &action, double times, Where where) {
-    if (isLoop(action)) {
-      for (const planner::Actions *actions : {&action.ahead, &action.body})
-        for (const planner::Action &inner : *actions)
-          add(inner, times * double(action.trips), where);
-      return;
-    }
-    Call call;
-    call.times = times;
-    call.where = where;
-    if (action.kind == ActionKind::Work) {
-      call.work = of.step.works[action.what];
-      if (isUpdate[action.term])
-        call.where = Update;
-    } else if (action.kind == ActionKind::Message) {
-      call.isMessage = true;
-      call.message = of.step.messages[action.what];
-      call.isOfSamples = isOfSamples[action.term];
-      call.isStarted = action.ticket >= 0;
-      if (call.message.isOfUpdate)
-        call.where = AfterAll;
-    } else {
-      return;
-    }
-    program.calls.push_back(call);
-  }
-
-  const StepCost &of;
-  std::vector<bool> isUpdate, isOfSamples; ///< by term
-  Program program;
-};
-
 void LayoutBounds::addPart(const Question &question, const Trial *asked) {
   const Part &part = question.part;
   const size_t which = question.which;
-  std::vector<std::optional<Program>> &known = parts[part];
+  PartPrograms &known = parts[part];
   known.resize(std::max(known.size(), which + 1));
   std::string samples;
   for (const MeshAxisSettings &axis : question.layout.mesh)
-    if (asked && part.hasSamples && llvm::any_of(axis.list, [&](const auto &entry) {
-          return entry.axis == asked->compilation.facts.batchAxis;
-        }))
+    if (asked && part.hasSamples &&
+        llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == asked->compilation.facts.batchAxis; }))
       samples = axis.name;
   if (asked)
-    known[which] = Reader(asked->step, samples).read(part.isOnePass);
+    known[which] = readPart(asked->step, samples, part.isOnePass);
   if (known[which])
     known[which]->activations = asked->memory.activations;
 }
 
 void LayoutBounds::ask(std::vector<Question> &questions, Trials &trials) {
   trials.onAll(
-      questions.size(),
-      [&](Trial &trial, size_t i) { questions[i].price = trial.ask(questions[i].layout, false); },
+      questions.size(), [&](Trial &trial, size_t i) { questions[i].price = trial.ask(questions[i].layout, false); },
       [&](Trial &trial, size_t i) {
         const bool isKnown = questions[i].price.kind != planner::Price::Kind::Refused;
         addPart(questions[i], isKnown ? &trial : nullptr);
       });
   for (const Question &question : questions)
-    if (!question.part.perPass && !evaluated(parts[question.part], kLine[1]))
+    if (!question.part.perPass && !echelon::passOf(parts[question.part], kLine[1], machine))
       uneven.insert(question.part);
 }
 
@@ -350,80 +266,21 @@ std::vector<double> LayoutBounds::tightened(const std::vector<size_t> &some, Lev
 }
 
 std::optional<double> LayoutBounds::secondsOfPass(const Part &part, int64_t perPass) const {
-  const Pass *pass = passOf(part, perPass);
+  const PartPass *pass = passOf(part, perPass);
   return pass ? std::optional(pass->all()) : std::nullopt;
 }
 
-namespace {
-/// What is `one` at the first number of samples, and `two` at the second.
-double onLine(double one, double two, int64_t samples) {
-  return one + double(samples - kLine[0]) * (two - one) / double(kLine[1] - kLine[0]);
-}
-int64_t onLine(int64_t one, int64_t two, int64_t samples) {
-  return one + (samples - kLine[0]) * (two - one) / (kLine[1] - kLine[0]);
-}
-
-bool isAlike(const planner::Work &a, const planner::Work &b) {
-  return std::tie(a.kind, a.kernel, a.precision) == std::tie(b.kind, b.kernel, b.precision);
-}
-bool isAlike(const planner::Message &a, const planner::Message &b) {
-  return std::tie(a.kind, a.algorithm, a.group.ranks) == std::tie(b.kind, b.algorithm, b.group.ranks);
-}
-
-planner::Work onLine(planner::Work one, const planner::Work &two, int64_t samples) {
-  for (double planner::Work::*number : {&planner::Work::flops, &planner::Work::bytes, &planner::Work::added,
-                                        &planner::Work::exponentials})
-    one.*number = onLine(one.*number, two.*number, samples);
-  for (int64_t planner::Work::*number : {&planner::Work::m, &planner::Work::n, &planner::Work::k,
-                                         &planner::Work::batch})
-    one.*number = onLine(one.*number, two.*number, samples);
-  return one;
-}
-} // namespace
-
-/// Nothing: the two programs differ in more than sizes, or one is refused.
-std::optional<LayoutBounds::Pass> LayoutBounds::evaluated(const std::vector<std::optional<Program>> &programs,
-                                                          int64_t perPass) const {
-  const bool isLine = programs.size() == 2;
-  const std::optional<Program> &one = programs.front(), &two = programs.back();
-  if (!one || !two || one->calls.size() != two->calls.size())
-    return std::nullopt;
-  Pass pass;
-  pass.hasSides = one->hasSides;
-  pass.activations = isLine ? onLine(double(one->activations), double(two->activations), perPass)
-                            : double(one->activations);
-  for (size_t i = 0; i < one->calls.size(); ++i) {
-    Call call = one->calls[i];
-    const Call &other = two->calls[i];
-    if (call.isMessage != other.isMessage || call.times != other.times ||
-        !(call.isMessage ? isAlike(call.message, other.message) : isAlike(call.work, other.work)))
-      return std::nullopt;
-    if (isLine) {
-      call.work = onLine(call.work, other.work, perPass);
-      call.message.bytes = onLine(call.message.bytes, other.message.bytes, perPass);
-    }
-    if (call.isMessage && call.isOfSamples)
-      pass.sent.push_back(call);
-    else if (!call.isMessage)
-      pass.seconds[call.where] += call.times * machine.seconds(call.work);
-    else if (!call.isStarted)
-      pass.seconds[call.where] += call.times * machine.seconds(call.message);
-  }
-  return pass;
-}
-
-const LayoutBounds::Pass *LayoutBounds::passOf(const Part &part, int64_t perPass) const {
+const PartPass *LayoutBounds::passOf(const Part &part, int64_t perPass) const {
   auto [known, isNew] = passes.try_emplace({part, perPass});
   if (isNew)
-    known->second = evaluated(parts.at(part), perPass);
+    known->second = echelon::passOf(parts.at(part), perPass, machine);
   return known->second ? &*known->second : nullptr;
 }
 
 /// Seconds for each byte of a message, in whatever size it is sent, over the ranks that a frame splits samples over.
 double LayoutBounds::secondsAByte(const planner::Message &message, size_t place) const {
-  auto [known, isNew] =
-      rates.try_emplace({place, int(message.kind), message.algorithm, message.isOfUpdate},
-                        std::numeric_limits<double>::infinity());
+  auto [known, isNew] = rates.try_emplace({place, int(message.kind), message.algorithm, message.isOfUpdate},
+                                          std::numeric_limits<double>::infinity());
   if (!isNew)
     return known->second;
   const LayoutFrame &frame = space.frames[place];
@@ -439,13 +296,13 @@ double LayoutBounds::secondsAByte(const planner::Message &message, size_t place)
 }
 
 /// Stages have equal shares of what is sent.
-LayoutBounds::Exposed LayoutBounds::exposedOf(const Pass &pass, const LayoutCandidate &candidate) const {
+LayoutBounds::Exposed LayoutBounds::exposedOf(const PartPass &pass, const LayoutCandidate &candidate) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
   const double share = isUneven(frame) ? mostOf(frame) : 1 / double(frame.stages);
   Exposed made;
-  for (const Call &sent : pass.sent) {
+  for (const PartCall &sent : pass.sent) {
     const double seconds = sent.times * share * sent.message.bytes * secondsAByte(sent.message, candidate.frame);
-    if (sent.where == AfterAll) {
+    if (sent.where == Where::AfterAll) {
       made.after += seconds;
       continue;
     }
@@ -457,42 +314,42 @@ LayoutBounds::Exposed LayoutBounds::exposedOf(const Pass &pass, const LayoutCand
 
 /// What a policy computes again is added, and in one pass what gradients of several are added up in is taken off. Half
 /// of what two samples take is less than what one does.
-std::optional<LayoutBounds::Pass> LayoutBounds::shared(const LayoutCandidate &candidate) const {
+std::optional<PartPass> LayoutBounds::shared(const LayoutCandidate &candidate) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
   const Part part = partOf(candidate, Level::Shared);
   const bool isLess = !part.perPass && candidate.perPass < kLine[0];
-  const Pass *known = passOf(part, isLess ? kLine[0] : candidate.perPass);
+  const PartPass *known = passOf(part, isLess ? kLine[0] : candidate.perPass);
   if (!known)
     return std::nullopt;
-  Pass pass = *known;
+  PartPass pass = *known;
   if (isLess)
     for (double &seconds : pass.seconds)
       seconds *= double(candidate.perPass) / double(kLine[0]);
   if (wholes.empty())
-    return candidate.passes > 1 ? std::optional<Pass>(pass) : std::nullopt;
+    return candidate.passes > 1 ? std::optional<PartPass>(pass) : std::nullopt;
   const double ranks = double(frame.samples * frame.tensor * frame.context);
-  pass.seconds[Backward] += std::max(0.0, wholes[size_t(candidate.policy)].all - wholes.front().all) / ranks /
-                            double(candidate.passes);
+  pass.at(Where::Backward) +=
+      std::max(0.0, wholes[size_t(candidate.policy)].all - wholes.front().all) / ranks / double(candidate.passes);
   if (candidate.passes == 1) {
     constexpr double kMoved = 4; // times: what is added is written and read, the sum is read and written
     planner::Work adding;
     adding.bytes = kMoved * double(wholes.front().gradients) * frame.params * double(frame.stages);
-    pass.seconds[Backward] = std::max(0.0, pass.seconds[Backward] - machine.seconds(adding));
+    pass.at(Where::Backward) = std::max(0.0, pass.at(Where::Backward) - machine.seconds(adding));
   }
   return pass;
 }
 
 double LayoutBounds::secondsByPart(const LayoutCandidate &candidate, Level level) const {
   if (level != Level::Own) {
-    std::optional<Pass> pass = shared(candidate);
+    std::optional<PartPass> pass = shared(candidate);
     if (!pass)
       return 0;
     if (level == Level::Sending)
-      if (const Pass *sending = passOf(partOf(candidate, level), 1))
+      if (const PartPass *sending = passOf(partOf(candidate, level), 1))
         pass->sent = sending->sent;
     return secondsOf(*pass, candidate);
   }
-  const Pass *known = passOf(partOf(candidate, level), candidate.perPass);
+  const PartPass *known = passOf(partOf(candidate, level), candidate.perPass);
   if (!known)
     return 0;
   const double activations = known->activations / double(space.frames[candidate.frame].stages);
@@ -501,7 +358,7 @@ double LayoutBounds::secondsByPart(const LayoutCandidate &candidate, Level level
   return secondsOf(*known, candidate);
 }
 
-double LayoutBounds::secondsOf(const Pass &pass, const LayoutCandidate &candidate) const {
+double LayoutBounds::secondsOf(const PartPass &pass, const LayoutCandidate &candidate) const {
   const LayoutFrame &frame = space.frames[candidate.frame];
   const double stages = double(frame.stages), passes = double(candidate.passes);
   const Exposed exposed = exposedOf(pass, candidate);
@@ -516,10 +373,10 @@ double LayoutBounds::secondsOf(const Pass &pass, const LayoutCandidate &candidat
   if (isUneven(frame) || !pass.hasSides)
     return seconds;
   const double waits = waitsOf(frame, candidate);
-  const double fill = waits * pass.seconds[Forward];
-  const double drain = isZeroBubble(candidate) ? 0 : waits * pass.seconds[Backward];
-  return std::max({seconds, passes * (each + pass.seconds[Last]) + fill + drain + after,
-                   passes * (each + pass.seconds[First]) + after});
+  const double fill = waits * pass.at(Where::Forward);
+  const double drain = isZeroBubble(candidate) ? 0 : waits * pass.at(Where::Backward);
+  return std::max({seconds, passes * (each + pass.at(Where::Middle)) + fill + drain + after,
+                   passes * (each + pass.at(Where::Ends)) + after});
 }
 
 } // namespace echelon

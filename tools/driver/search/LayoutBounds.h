@@ -2,10 +2,10 @@
 //
 // 1. The whole: one rank with the whole batch in one pass. Ranks that share it do no less than their part of it each.
 // 2. The part of a rank: tensors split as they are, few samples in a pass, two ranks for samples instead of all, no
-//    stages. Its passes, its messages and its update are those of the layout, but for how many ranks share them. What
-//    it does with more samples is on the line through what it does with two and with four.
+//    stages. Its passes, its messages and its update are those of the layout, but for how many ranks share them.
 #pragma once
 #include "tools/driver/search/LayoutSpace.h"
+#include "tools/driver/search/PartProgram.h"
 #include "tools/driver/search/Trials.h"
 #include <map>
 #include <set>
@@ -66,49 +66,22 @@ private:
     double all = 0, repeated = 0;
     int64_t params = 0, gradients = 0, optimizer = 0, activations = 0;
   };
-  enum Where { First, Forward, Last, Backward, Update, AfterAll, kPlaces };
-  /// A work, or a message, of a part's program.
-  struct Call {
-    bool isMessage = false, isOfSamples = false, isStarted = false;
-    Where where = First;
-    double times = 1;
-    planner::Work work;
-    planner::Message message;
-  };
-  struct Program {
-    std::vector<Call> calls;
-    int64_t activations = 0;
-    bool hasSides = false; ///< a forward and a backward repeat: what stands between them is the last stage's
-  };
-  /// Seconds of a pass, and of what comes after all passes.
-  struct Pass {
-    double seconds[kPlaces] = {};
-    std::vector<Call> sent; ///< over the ranks of samples
-    double activations = 0;
-    bool hasSides = false;
-
-    double repeated() const { return seconds[Forward] + seconds[Backward]; }
-    double all() const { return repeated() + seconds[First] + seconds[Last]; }
-  };
   /// Seconds of messages for samples, of one pass and of what comes after all passes.
   struct Exposed {
     double queued = 0; ///< of a pass: they come one after the other
     double waited = 0; ///< of these, what the device does nothing in
     double after = 0;
   };
-  class Reader;
-
   void addWhole(size_t policy, const Trial &asked);
   /// What is to be asked of a part, one or two layouts.
   void addQuestions(const LayoutCandidate &candidate, const Part &part, std::vector<Question> &to) const;
   void ask(std::vector<Question> &questions, Trials &trials);
   /// Null: it is refused, which says nothing of layouts that have the part.
   void addPart(const Question &question, const Trial *asked);
-  const Pass *passOf(const Part &part, int64_t perPass) const;
-  std::optional<Pass> evaluated(const std::vector<std::optional<Program>> &programs, int64_t perPass) const;
-  Exposed exposedOf(const Pass &pass, const LayoutCandidate &candidate) const;
-  std::optional<Pass> shared(const LayoutCandidate &candidate) const;
-  double secondsOf(const Pass &pass, const LayoutCandidate &candidate) const;
+  const PartPass *passOf(const Part &part, int64_t perPass) const;
+  Exposed exposedOf(const PartPass &pass, const LayoutCandidate &candidate) const;
+  std::optional<PartPass> shared(const LayoutCandidate &candidate) const;
+  double secondsOf(const PartPass &pass, const LayoutCandidate &candidate) const;
   double secondsAByte(const planner::Message &message, size_t frame) const;
   double keptBytes(const LayoutCandidate &candidate) const;
 
@@ -119,9 +92,9 @@ private:
   double mostOverlap = 0;
   std::vector<Whole> wholes; ///< by policy
   std::vector<size_t> cores; ///< by frame
-  std::map<Part, std::vector<std::optional<Program>>> parts;
-  mutable std::map<std::pair<Part, int64_t>, std::optional<Pass>> passes;
-  std::set<Part> uneven;    ///< parts that are no line
+  std::map<Part, PartPrograms> parts;
+  mutable std::map<std::pair<Part, int64_t>, std::optional<PartPass>> passes;
+  std::set<Part> uneven;                                                      ///< parts that are no line
   mutable std::map<std::tuple<size_t, int, std::string, bool>, double> rates; ///< seconds a byte
 };
 

@@ -18,9 +18,9 @@ struct PlannedLayout {
   std::map<std::string, double> terms; ///< seconds by term
 
   std::string recomputeText() const; ///< "none", "full", "keep (h)"; empty: as the spec says
-  std::string layoutText() const; ///< "mesh(dp = 2) { split batch over dp }"
-  std::string batchText() const;  ///< "64 in micro batches of 8"
-  std::string text() const;       ///< all of it in one line
+  std::string layoutText() const;    ///< "mesh(dp = 2) { split batch over dp }"
+  std::string batchText() const;     ///< "64 in micro batches of 8"
+  std::string text() const;          ///< all of it in one line
 };
 
 struct LayoutChoice {

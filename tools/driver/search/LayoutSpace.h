@@ -44,7 +44,7 @@ public:
   bool isRecomputeOpen = false; ///< `recompute` is not said, or auto
   bool isRecomputeAuto = false;
   bool hasRepeats = false; ///< else there is nothing to recompute
-  std::string why;              ///< there is no candidate
+  std::string why;         ///< there is no candidate
 
 private:
   enum class Role { Said, Samples, Tensor, Stages, Context };
