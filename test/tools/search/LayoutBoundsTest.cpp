@@ -153,7 +153,7 @@ void checkChoice(const Spec &spec, const Everything &all) {
   EXPECT_EQ(choice.counted, int64_t(all.prices.size()));
   EXPECT_EQ(choice.counted, choice.without + choice.cut + choice.refused + choice.fit);
   EXPECT_EQ(choice.best.seconds, all.best());
-  EXPECT_LT(choice.asked, choice.counted / 4);
+  EXPECT_LT(choice.asked, choice.counted / 2);
 }
 
 TEST(LayoutBounds, OfAllThatHaveRoom) {

@@ -8,6 +8,7 @@
 #include "tools/driver/search/LayoutSpace.h"
 #include "tools/driver/search/Trial.h"
 #include "tools/driver/search/Trials.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -32,10 +33,12 @@ private:
   bool open();
   void setOptions();
   void refuse(const std::string &why);
+  planner::SearchResult search(const std::set<Pinned> &relaxed, size_t wanted, int64_t &crowded);
   int64_t leaveOutCrowded();
   planner::SearchProblem problem();
   std::vector<planner::Price> ask(const std::vector<size_t> &some);
   size_t leanest() const;
+  std::string whatMakesRoom();
   void refuseForMemory(const planner::SearchResult &result);
   PlannedLayout priced(size_t candidate, const planner::Price &price) const;
 
@@ -65,7 +68,7 @@ void LayoutSearch::setOptions() {
   options.warns = false;
 }
 
-/// The space; false: errors are told.
+/// Trials; false: errors are told.
 bool LayoutSearch::open() {
   setOptions();
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
@@ -76,18 +79,38 @@ bool LayoutSearch::open() {
   constexpr size_t kMostThreads = 8;
   trials.emplace(options, std::min(cores, kMostThreads));
   Trial &first = trials->first();
-  if (!first.isGood || !first.compilation.elaborate()) {
-    for (const Diagnostic &said : first.compilation.diagnostics.sorted())
-      if (said.severity == Severity::Error)
-        asking.diagnostics.report(said.code, said.severity, said.range, said.message);
-    return false;
-  }
-  space.emplace(first.compilation, ranks);
+  const bool isGood = first.isGood && first.elaborate();
+  for (const Diagnostic &said : first.compilation.diagnostics.sorted())
+    if (!isGood && said.severity == Severity::Error)
+      asking.diagnostics.report(said.code, said.severity, said.range, said.message);
+  return isGood;
+}
+
+/// Of a model that the first trial has elaborated. `crowded`: so many candidates were left out at once.
+planner::SearchResult LayoutSearch::search(const std::set<Pinned> &relaxed, size_t wanted, int64_t &crowded) {
+  terms.clear();
+  bounds.reset();
+  trials->first().elaborate();
+  space.emplace(trials->first().compilation, ranks, relaxed);
   if (!space->frames.empty())
     space->enumerate(policiesOf(*space, *trials));
+  crowded = 0;
   if (space->candidates.empty())
-    refuse(space->why);
-  return !space->candidates.empty();
+    return {};
+  bounds.emplace(*space, trials->first().room);
+  bounds->isShort = trials->first().room && !asking.settings.offload;
+  bounds->ask(*trials);
+  crowded = leaveOutCrowded();
+  planner::SearchProblem asked = problem();
+  asked.wanted = wanted;
+  planner::SearchResult result = planner::searchBestFirst(asked);
+  if (result.fit.empty() && result.noRoom.empty() && result.without > 0) {
+    const size_t lean = leanest();
+    const planner::Price price = ask({lean}).front();
+    if (price.kind != planner::Price::Kind::Refused)
+      (price.kind == planner::Price::Kind::Fits ? result.fit : result.noRoom).push_back({lean, price});
+  }
+  return result;
 }
 
 /// Those that have no room by what their ranks have at least; where none has any, all stay. Returns how many went.
@@ -144,7 +167,6 @@ size_t LayoutSearch::leanest() const {
 }
 
 void LayoutSearch::refuseForMemory(const planner::SearchResult &result) {
-  const RunSettings &settings = asking.settings;
   if (result.noRoom.empty()) {
     std::string why = "no layout of all ranks can be compiled";
     if (!result.refused.empty()) {
@@ -158,16 +180,56 @@ void LayoutSearch::refuseForMemory(const planner::SearchResult &result) {
   auto nearest = std::min_element(result.noRoom.begin(), result.noRoom.end(), [](const auto &a, const auto &b) {
     return a.second.bytes != b.second.bytes ? a.second.bytes < b.second.bytes : a.first < b.first;
   });
-  refuse("no layout has room: a " + settings.deviceName + " has " + inGigabytes(trials->first().room) +
-         ", and the one that takes least, " + space->layoutOf(space->candidates[nearest->first]).text() + ", takes " +
-         inGigabytes(nearest->second.bytes) + " a rank");
+  const int64_t room = trials->first().room;
+  const std::string limit = room < asking.settings.deviceBytes || !asking.settings.deviceBytes
+                                ? "recompute auto is to stay within "
+                                : "a " + asking.settings.deviceName + " has ";
+  const std::string why = "no layout has room: " + limit + inGigabytes(room) + ", and the one that takes least, " +
+                          space->layoutOf(space->candidates[nearest->first]).text() + ", takes " +
+                          inGigabytes(nearest->second.bytes) + " a rank";
+  refuse(why + whatMakesRoom());
+}
+
+/// The smallest sets of what the spec says without which a layout has room, and the fastest of these layouts.
+std::string LayoutSearch::whatMakesRoom() {
+  const std::vector<std::pair<Pinned, std::string>> pinned = space->pinned();
+  std::vector<std::string> sets;
+  std::optional<PlannedLayout> fastest;
+  for (size_t size = 1; size <= 2 && sets.empty(); ++size)
+    for (unsigned set = 0; set < 1u << pinned.size(); ++set) {
+      std::set<Pinned> relaxed;
+      std::string names;
+      for (size_t i = 0; i < pinned.size(); ++i)
+        if (set >> i & 1) {
+          relaxed.insert(pinned[i].first);
+          names += (names.empty() ? "" : " and ") + pinned[i].second;
+        }
+      int64_t crowded = 0;
+      if (relaxed.size() != size)
+        continue;
+      const planner::SearchResult result = search(relaxed, 1, crowded);
+      if (result.fit.empty())
+        continue;
+      sets.push_back(names);
+      const PlannedLayout found = priced(result.fit.front().first, result.fit.front().second);
+      if (!fastest || found.seconds < fastest->seconds)
+        fastest = found;
+    }
+  if (pinned.empty())
+    return "";
+  std::string said;
+  for (const auto &[what, text] : pinned)
+    said += (said.empty() ? "" : ", ") + text;
+  if (sets.empty())
+    return "; no two of " + said + " leave room where they are not said";
+  return "; without " + llvm::join(sets, ", or without ") + " there is room: " + fastest->text() + " takes " +
+         inTime(fastest->seconds) + " a step and " + inGigabytes(fastest->bytes) + " a rank";
 }
 
 /// Which candidates need more memory than others: those with more samples in a pass, with less that is stored in cuts,
 /// that keep what others recompute. And where both have room, what is recomputed takes no less time.
 planner::SearchProblem LayoutSearch::problem() {
   planner::SearchProblem made;
-  made.wanted = 1 + kRunnersUp;
   for (const LayoutCandidate &candidate : space->candidates) {
     made.bounds.push_back(bounds->leastSeconds(candidate));
     made.groups.push_back(candidate.group);
@@ -192,24 +254,19 @@ std::shared_ptr<const LayoutChoice> LayoutSearch::run() {
   const auto began = std::chrono::steady_clock::now();
   if (!open())
     return nullptr;
-  bounds.emplace(*space, trials->first().room);
-  bounds->isShort = trials->first().room && !asking.settings.offload;
-  bounds->ask(*trials);
-  auto choice = std::make_shared<LayoutChoice>();
-  choice->ranks = ranks;
-  choice->counted = int64_t(space->candidates.size());
-  const int64_t crowded = leaveOutCrowded();
-  planner::SearchResult result = planner::searchBestFirst(problem());
-  if (result.fit.empty() && result.noRoom.empty() && result.without > 0) {
-    const size_t lean = leanest();
-    const planner::Price price = ask({lean}).front();
-    if (price.kind != planner::Price::Kind::Refused)
-      (price.kind == planner::Price::Kind::Fits ? result.fit : result.noRoom).push_back({lean, price});
+  int64_t crowded = 0;
+  const planner::SearchResult result = search({}, 1 + kRunnersUp, crowded);
+  if (space->candidates.empty()) {
+    refuse(space->why);
+    return nullptr;
   }
   if (result.fit.empty()) {
     refuseForMemory(result);
     return nullptr;
   }
+  auto choice = std::make_shared<LayoutChoice>();
+  choice->ranks = ranks;
+  choice->counted = int64_t(space->candidates.size()) + crowded;
   choice->without = result.without + crowded;
   choice->refused = int64_t(result.refused.size());
   choice->cut = result.cut;

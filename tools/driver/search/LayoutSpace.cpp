@@ -20,18 +20,18 @@ bool splits(const MeshAxisSettings &axis, const std::string &name) {
 }
 } // namespace
 
-LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks)
-    : model(model), ranks(ranks), batch(model.settings.batch) {
+LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks, std::set<Pinned> open)
+    : model(model), relaxed(std::move(open)), ranks(ranks), batch(model.settings.batch) {
   place = model.settings.layoutRange;
   isRecomputeOpen = true;
   for (const Clause &each : model.train->clauses) {
     if (auto *layout = std::get_if<LayoutClause>(&each.what))
       clause = layout;
-    if (auto *batch = std::get_if<BatchClause>(&each.what); batch && batch->micro)
+    if (auto *batch = std::get_if<BatchClause>(&each.what); batch && batch->micro && !isRelaxed(Pinned::MicroBatch))
       saidPerPass = batch->micro->value;
     if (auto *recompute = std::get_if<RecomputeClause>(&each.what)) {
       isRecomputeAuto = recompute->policy == RecomputeClause::Auto;
-      isRecomputeOpen = isRecomputeAuto;
+      isRecomputeOpen = isRecomputeAuto || isRelaxed(Pinned::Recompute);
     }
   }
   findAxes();
@@ -42,6 +42,23 @@ LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks)
     addPartial();
   if (frames.empty())
     tellWhy();
+}
+
+std::vector<std::pair<Pinned, std::string>> LayoutSpace::pinned() const {
+  std::vector<std::pair<Pinned, std::string>> said;
+  if (saidPerPass)
+    said.push_back({Pinned::MicroBatch, "in micro batches of " + std::to_string(saidPerPass)});
+  if (!isRecomputeOpen && hasRepeats)
+    said.push_back({Pinned::Recompute, "recompute " + model.settings.recompute.text()});
+  if (saysStore)
+    said.push_back({Pinned::Store, "the store lines"});
+  std::string sizes;
+  for (const MeshAxis &axis : clause->mesh)
+    if (axis.size)
+      sizes += (sizes.empty() ? "" : ", ") + axis.name.text + " = " + std::to_string(axis.size->value);
+  if (!clause->isAuto && !sizes.empty())
+    said.push_back({Pinned::Sizes, sizes});
+  return said;
 }
 
 void LayoutSpace::enumerate(std::vector<RecomputeSettings> open) {
@@ -208,9 +225,11 @@ void LayoutSpace::addPartial() {
     Slot slot;
     slot.axis = axis;
     auto said = llvm::find_if(clause->mesh, [&](const MeshAxis &other) { return other.name.text == axis.name; });
-    if (said == clause->mesh.end() || !said->size)
+    if (said == clause->mesh.end() || !said->size || isRelaxed(Pinned::Sizes))
       slot.axis.size = 0;
-    saysStore |= !axis.stored.empty();
+    if (isRelaxed(Pinned::Store))
+      slot.axis.stored.clear();
+    saysStore |= !slot.axis.stored.empty();
     slots.push_back(slot);
   }
   addRoles(std::move(slots), 0);

@@ -28,14 +28,20 @@ struct LayoutCandidate {
   size_t group = 0; ///< of those that differ in samples of a pass, stores and recomputation alone
 };
 
+/// What a spec may say beside a layout that is left open, and what could be open instead.
+enum class Pinned { MicroBatch, Recompute, Store, Sizes };
+
 class LayoutSpace {
 public:
   /// The frames, of a compilation that is elaborated. None: `why` says which statement is at fault.
-  LayoutSpace(const Compilation &model, int64_t ranks);
+  LayoutSpace(const Compilation &model, int64_t ranks, std::set<Pinned> relaxed = {});
   /// All candidates. `policies` of recomputation, from what keeps most to what keeps least; empty: as the spec says.
   void enumerate(std::vector<frontend::RecomputeSettings> policies);
 
   PlannedLayout layoutOf(const LayoutCandidate &candidate) const;
+
+  /// What the spec says of this, as it has it.
+  std::vector<std::pair<Pinned, std::string>> pinned() const;
 
   std::vector<LayoutFrame> frames;
   std::vector<LayoutCandidate> candidates;
@@ -66,7 +72,10 @@ private:
   void tellWhy();
   frontend::MeshAxisSettings::Entry entry(const std::string &axis, bool follows = false) const;
 
+  bool isRelaxed(Pinned what) const { return relaxed.count(what) != 0; }
+
   const Compilation &model;
+  std::set<Pinned> relaxed; ///< as if the spec did not say it
   const frontend::LayoutClause *clause = nullptr;
   int64_t ranks, batch;
   frontend::SourceRange place; ///< of the clause

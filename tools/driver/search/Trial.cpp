@@ -22,6 +22,11 @@ Trial::Trial(const CompileOptions &options) : compilation(options) {
   resolved = settings;
 }
 
+bool Trial::elaborate() {
+  compilation.settings = resolved;
+  return compilation.elaborate();
+}
+
 /// As Compilation::lower, of a program that nobody runs: it is not verified after each pass.
 bool Trial::lower() {
   const size_t before = compilation.diagnostics.errorCount();

@@ -10,6 +10,8 @@ class Trial {
 public:
   explicit Trial(const CompileOptions &options);
 
+  /// The model, before any layout.
+  bool elaborate();
   /// Refused where it does not compile. `evaluates`: with the spec's evaluations, whose memory is counted too.
   planner::Price ask(const PlannedLayout &layout, bool evaluates = true);
   /// Names of all values that `recompute keep` can name, in the order of the model.
