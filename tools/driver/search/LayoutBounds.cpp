@@ -141,21 +141,17 @@ double LayoutBounds::leastBytes(const LayoutCandidate &candidate) const {
          (double(whole.optimizer) / parts[0] + double(whole.gradients) / parts[1] + double(whole.params) / parts[2]);
 }
 
-/// Of a rank: what a policy keeps for the backward pass more than the last one does, which keeps least. Stage s has as
-/// many passes under way as there are stages from it on; whatever iterations each has, one of them keeps no less than
-/// if all kept the same.
+/// Of a rank: what a policy keeps for the backward pass more than the last one does, which keeps least. All ranks have
+/// the arenas of one program: room for the iterations of the stage that has most of them, and for as many passes as are
+/// under way in the first stage.
 double LayoutBounds::keptBytes(const LayoutCandidate &candidate) const {
   if (wholes.size() < 2)
     return 0;
   const LayoutFrame &frame = space.frames[candidate.frame];
   const double kept = double(wholes[size_t(candidate.policy)].activations - wholes.back().activations);
   const double ofPass = std::max(0.0, kept) / double(frame.samples * candidate.passes * frame.tensor * frame.context);
-  if (!isUneven(frame))
-    return ofPass * double(std::min(candidate.passes, frame.stages)) / double(frame.stages);
-  double shares = 0;
-  for (int64_t stage = 0; stage < frame.stages; ++stage)
-    shares += 1 / double(std::min(candidate.passes, frame.stages - stage));
-  return ofPass / shares;
+  const double share = isUneven(frame) ? mostOf(frame) : 1 / double(frame.stages);
+  return ofPass * share * double(std::min(candidate.passes, frame.stages));
 }
 
 bool LayoutBounds::isWithoutRoom(const LayoutCandidate &candidate) const {
@@ -195,9 +191,18 @@ void LayoutBounds::addQuestions(const LayoutCandidate &candidate, const Part &pa
   made.mesh.clear();
   for (size_t i = 0; i < whole.mesh.size(); ++i) {
     const bool isOfSamples = llvm::is_contained(frame.sampleAxes, int(i));
-    if (int(i) == frame.stageAxis || (isOfSamples && !part.hasSamples))
+    const bool isOfStages = int(i) == frame.stageAxis;
+    if ((isOfStages && !part.isStaged) || (isOfSamples && !part.hasSamples))
       continue;
     made.mesh.push_back(whole.mesh[i]);
+    if (isOfStages) {
+      made.mesh.back().size = 2;
+      made.mesh.back().chunks = 1;
+      made.mesh.back().schedule = "gpipe";
+      made.mesh.back().balanced = false;
+      made.mesh.back().counts.clear();
+      made.mesh.back().parts = {};
+    }
     if (isOfSamples)
       made.mesh.back().size = 2;
     else
@@ -223,7 +228,9 @@ void LayoutBounds::addPart(const Question &question, const Trial *asked) {
     if (asked && part.hasSamples &&
         llvm::any_of(axis.list, [&](const auto &entry) { return entry.axis == asked->compilation.facts.batchAxis; }))
       samples = axis.name;
-  if (asked)
+  if (asked && part.isStaged)
+    known[which].emplace();
+  else if (asked)
     known[which] = readPart(asked->step, samples, part.isOnePass);
   if (known[which])
     known[which]->activations = asked->memory.activations;
@@ -249,13 +256,46 @@ void LayoutBounds::askPart(const LayoutCandidate &candidate, const Part &part, T
   ask(questions, trials);
 }
 
+/// None where there is one stage, or where the iterations of two are not equally many.
+std::optional<LayoutBounds::Part> LayoutBounds::stagedPartOf(const LayoutCandidate &candidate) const {
+  const LayoutFrame &frame = space.frames[candidate.frame];
+  if (!isShort || frame.stages == 1 || frame.iterations % 2 != 0)
+    return std::nullopt;
+  Part part;
+  part.core = cores[candidate.frame];
+  part.policy = candidate.policy;
+  part.perPass = kLine[0];
+  part.isStaged = true;
+  return part;
+}
+
+/// Of a rank, with what is kept as two stages keep it of all their passes; what else there is shares in stages.
+double LayoutBounds::activationsOf(const PartPass &pass, const LayoutCandidate &candidate) const {
+  const LayoutFrame &frame = space.frames[candidate.frame];
+  const double share = isUneven(frame) ? mostOf(frame) : 1 / double(frame.stages), all = pass.activations;
+  const std::optional<Part> staged = stagedPartOf(candidate);
+  const auto known = staged ? parts.find(*staged) : parts.end();
+  if (known == parts.end() || !known->second.front())
+    return std::max(keptBytes(candidate), all * share);
+  const double samples = double(candidate.perPass) / double(kLine[0]);
+  const double besides = all / std::min(samples, 1.0); // more than what is not kept
+  const double kept = 2 * samples * std::max(0.0, double(known->second.front()->activations) - besides) / kPartPasses;
+  return share * (kept * double(std::min(candidate.passes, frame.stages)) + std::max(0.0, all - kept));
+}
+
 std::vector<double> LayoutBounds::tightened(const std::vector<size_t> &some, Level level, Trials &trials) {
   std::set<Part> seen;
   for (bool isNew = true; isNew;) { // what is no line is asked again, with the numbers of samples that there are
     std::vector<Question> questions;
-    for (size_t i : some)
-      if (const Part part = partOf(space.candidates[i], level); !parts.count(part) && seen.insert(part).second)
-        addQuestions(space.candidates[i], part, questions);
+    for (size_t i : some) {
+      std::vector<Part> wanted = {partOf(space.candidates[i], level)};
+      if (level == Level::Own)
+        if (const std::optional<Part> staged = stagedPartOf(space.candidates[i]))
+          wanted.push_back(*staged);
+      for (const Part &part : wanted)
+        if (!parts.count(part) && seen.insert(part).second)
+          addQuestions(space.candidates[i], part, questions);
+    }
     isNew = !questions.empty();
     ask(questions, trials);
   }
@@ -352,8 +392,7 @@ double LayoutBounds::secondsByPart(const LayoutCandidate &candidate, Level level
   const PartPass *known = passOf(partOf(candidate, level), candidate.perPass);
   if (!known)
     return 0;
-  const double activations = known->activations / double(space.frames[candidate.frame].stages);
-  if (isShort && leastBytes(candidate) + std::max(keptBytes(candidate), activations) > double(room))
+  if (isShort && leastBytes(candidate) + activationsOf(*known, candidate) > double(room))
     return std::numeric_limits<double>::infinity();
   return secondsOf(*known, candidate);
 }
@@ -370,7 +409,14 @@ double LayoutBounds::secondsOf(const PartPass &pass, const LayoutCandidate &cand
   double seconds = std::max({passes * each + after, passes * pass.all() / stages, queue});
   if (frame.stages == 1)
     return std::max(seconds, passes * (pass.all() + exposed.waited) + after);
-  if (isUneven(frame) || !pass.hasSides)
+  if (!pass.hasSides)
+    return seconds;
+  // one pass goes through all stages, there and, but for gradients of weights, back; what computes the last part of it,
+  // an iteration at least, does so for all passes
+  const double parts = isUneven(frame) ? double(frame.iterations) : stages * double(candidate.chunks);
+  const double through = isZeroBubble(candidate) ? pass.at(Where::Forward) : pass.repeated();
+  seconds = std::max(seconds, through * (1 - 1 / parts) + passes * (pass.repeated() / parts + pass.at(Where::Middle)));
+  if (isUneven(frame))
     return seconds;
   const double waits = waitsOf(frame, candidate);
   const double fill = waits * pass.at(Where::Forward);

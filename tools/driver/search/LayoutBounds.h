@@ -20,10 +20,11 @@ public:
     int policy = 0, stored = 0;
     int64_t perPass = 0; ///< 0: any number from kLine[0] on, by the line through these two
     bool isOnePass = false, hasSamples = false;
+    bool isStaged = false; ///< two stages, for what a pass keeps until its backward pass: all of them are under way
 
     bool operator<(const Part &other) const {
-      return std::tie(core, policy, stored, perPass, isOnePass, hasSamples) <
-             std::tie(other.core, other.policy, other.stored, other.perPass, other.isOnePass, other.hasSamples);
+      return std::tie(core, policy, stored, perPass, isOnePass, hasSamples, isStaged) <
+             std::tie(other.core, other.policy, other.stored, other.perPass, other.isOnePass, other.hasSamples, other.isStaged);
     }
   };
   /// What a bound is found by: a part that others have too, which keeps all and sends nothing for samples; the same
@@ -83,6 +84,8 @@ private:
   std::optional<PartPass> shared(const LayoutCandidate &candidate) const;
   double secondsOf(const PartPass &pass, const LayoutCandidate &candidate) const;
   double secondsAByte(const planner::Message &message, size_t frame) const;
+  std::optional<Part> stagedPartOf(const LayoutCandidate &candidate) const;
+  double activationsOf(const PartPass &pass, const LayoutCandidate &candidate) const;
   double keptBytes(const LayoutCandidate &candidate) const;
 
   const LayoutSpace &space;
