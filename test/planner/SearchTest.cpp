@@ -82,6 +82,26 @@ TEST(Factors, ListsAreAllThatNothingCanBeAddedTo) {
   }
 }
 
+TEST(Factors, AreCounted) {
+  for (int64_t number = 1; number <= 96; ++number)
+    for (size_t parts = 0; parts < 5; ++parts)
+      EXPECT_EQ(factorizationsCount(number, parts), double(factorizationsOf(number, parts).size()))
+          << number << " in " << parts;
+  EXPECT_GT(factorizationsCount(1 << 20, 10), 1e6);
+}
+
+/// Of sixty axes, each beside the next one, some lists are found at once.
+TEST(ApartLists, OfVeryManyAxes) {
+  std::vector<AxisGroup> groups;
+  for (size_t axis = 0; axis + 1 < 60; ++axis)
+    groups.push_back({{axis, axis + 1}});
+  EXPECT_EQ(apartLists(60, groups, 4).size(), 4u);
+  std::vector<AxisGroup> pairs; // one list takes one of each pair: two to the power of thirty
+  for (size_t axis = 0; axis < 60; axis += 2)
+    pairs.push_back({{axis, axis + 1}});
+  EXPECT_EQ(apartLists(60, pairs, 4).size(), 4u);
+}
+
 /// Candidates with times and bytes at random, in groups; bounds are below times, rules hold.
 struct Random {
   explicit Random(unsigned seed) : random(seed) {

@@ -24,7 +24,8 @@ public:
 
     bool operator<(const Part &other) const {
       return std::tie(core, policy, stored, perPass, isOnePass, hasSamples, isStaged) <
-             std::tie(other.core, other.policy, other.stored, other.perPass, other.isOnePass, other.hasSamples, other.isStaged);
+             std::tie(other.core, other.policy, other.stored, other.perPass, other.isOnePass, other.hasSamples,
+                      other.isStaged);
     }
   };
   /// What a bound is found by: a part that others have too, which keeps all and sends nothing for samples; the same

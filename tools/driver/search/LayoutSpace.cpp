@@ -1,7 +1,5 @@
 #include "tools/driver/search/LayoutSpace.h"
 
-#include "ir/ech/Ech.h"
-#include "mlir/Pass/PassManager.h"
 #include "planner/search/Factors.h"
 
 #include <algorithm>
@@ -11,7 +9,6 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
-constexpr size_t kMostLists = 4;
 constexpr int64_t kMostChunks = 8;
 const char *const kStored[] = {"optimizer", "gradients", "params"};
 
@@ -77,106 +74,6 @@ void LayoutSpace::tellWhy() {
 
 MeshAxisSettings::Entry LayoutSpace::entry(const std::string &axis, bool follows) const {
   return {axis, false, false, place, follows, {}};
-}
-
-/// Which axes may be split together: those that no parameter has two of, so that each product is divided once. Axes of
-/// the data, as positions, come last in a list, for what has none of the others.
-void LayoutSpace::findAxes() {
-  const ModelFacts &facts = model.facts;
-  const llvm::StringSet<> held = axesOfTensors(*model.module);
-  std::vector<std::string> names, data;
-  std::map<std::string, size_t> places;
-  for (const AxisFacts &axis : facts.axes) {
-    if (axis.isRepeat && !axis.isWalked && axis.size > 1)
-      iterations[axis.name] = axis.size;
-    if (axis.isBatch || axis.isRepeat || axis.isPrivate || axis.isWalked || !held.contains(axis.name))
-      continue;
-    sizes[axis.name] = axis.size;
-    places[axis.name] = names.size();
-    names.push_back(axis.name);
-  }
-  for (const InputFacts &input : facts.inputs)
-    for (const auto &[axis, size] : input.axes)
-      if (places.count(axis) && !llvm::is_contained(data, axis))
-        data.push_back(axis);
-  std::vector<planner::AxisGroup> groups;
-  std::set<size_t> used;
-  for (auto variable : (*model.module).getOps<ech::VariableOp>()) {
-    if (variable.getKind() != ech::VariableKind::Param)
-      continue;
-    auto type = mlir::cast<ech::Tensor>(variable.getType());
-    planner::AxisGroup group;
-    for (llvm::StringRef name : type.names())
-      if (auto it = places.find(name.str()); it != places.end())
-        group.axes.push_back(it->second);
-    group.weight = double(type.count());
-    if (group.axes.size() > 1 || type.names().size() == group.axes.size())
-      used.insert(group.axes.begin(), group.axes.end());
-    groups.push_back(group);
-    std::vector<std::string> all;
-    for (llvm::StringRef name : type.names())
-      all.push_back(name.str());
-    params.push_back({all, double(type.count())});
-  }
-  // of parameters' axes alone
-  std::vector<size_t> chosen(used.begin(), used.end());
-  for (planner::AxisGroup &group : groups) {
-    std::vector<size_t> renumbered;
-    for (size_t axis : group.axes)
-      if (auto it = std::find(chosen.begin(), chosen.end(), axis); it != chosen.end())
-        renumbered.push_back(static_cast<size_t>(it - chosen.begin()));
-    group.axes = renumbered;
-  }
-  auto add = [&](const std::vector<std::string> &list) {
-    if (!list.empty() && !llvm::is_contained(lists, list))
-      lists.push_back(list);
-  };
-  auto isBeside = [&](const std::string &axis, const std::vector<std::string> &list) {
-    return llvm::any_of(groups, [&](const planner::AxisGroup &group) {
-      auto has = [&](const std::string &name) {
-        auto it = std::find(chosen.begin(), chosen.end(), places[name]);
-        return it != chosen.end() && llvm::is_contained(group.axes, static_cast<size_t>(it - chosen.begin()));
-      };
-      return has(axis) && llvm::any_of(list, has);
-    });
-  };
-  for (const std::vector<size_t> &taken : planner::apartLists(chosen.size(), groups, kMostLists)) {
-    std::vector<std::string> own, all;
-    for (size_t axis : taken) {
-      const std::string &name = names[chosen[axis]];
-      all.push_back(name);
-      if (!llvm::is_contained(data, name))
-        own.push_back(name);
-    }
-    add(own);
-    std::vector<std::string> withData = own;
-    for (const std::string &axis : data)
-      if (!isBeside(axis, own))
-        withData.push_back(axis);
-    add(withData);
-    add(own.empty() ? all : own);
-  }
-  if (lists.empty())
-    add(data);
-  std::vector<std::string> row;
-  for (const AxisFacts &axis : facts.axes)
-    if (iterations.count(axis.name)) {
-      rows.push_back({axis.name});
-      row.push_back(axis.name);
-    }
-  if (row.size() > 1)
-    rows.push_back(row);
-  // attention stands behind a pass alone
-  mlir::ModuleOp own = *model.module;
-  mlir::OwningOpRef<mlir::ModuleOp> copy = own.clone();
-  mlir::PassManager manager(model.context.get());
-  manager.addPass(createRecogniseAttention());
-  if (mlir::succeeded(manager.run(*copy)))
-    copy->walk([&](ech::AttentionOp op) {
-      const std::string query = op.getQuery().str(), past = op.getPast().str();
-      if (!ring && sizes.count(query) && sizes.count(past))
-        ring = {query, past};
-    });
 }
 
 /// Stages outermost, where messages are rare; what splits tensors innermost, on the fastest link; samples between them,
@@ -277,6 +174,12 @@ void LayoutSpace::addSizes(const std::vector<Slot> &slots, bool keepsOnes) {
           " ranks, all of which are to be used, are no multiple of that";
     return;
   }
+  constexpr double kMostMeshes = 100'000;
+  if (const double count = planner::factorizationsCount(ranks / said, open); count > kMostMeshes) {
+    why = "there are " + std::to_string(int64_t(count)) + " ways to share out " + std::to_string(ranks / said) +
+          " ranks over " + std::to_string(open) + " mesh axes whose sizes are auto; say some of these sizes";
+    return;
+  }
   for (const std::vector<int64_t> &parts : planner::factorizationsOf(ranks / said, open)) {
     std::vector<int64_t> all;
     size_t next = 0;
@@ -366,6 +269,19 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
     frame.mesh.push_back(axis);
     frame.sampleAxes.push_back(0);
   }
+  frame.params = paramsOf(frame);
+  PlannedLayout text;
+  for (size_t i = 0; i < frame.mesh.size(); ++i)
+    if (int(i) != frame.stageAxis && !llvm::is_contained(frame.sampleAxes, int(i)))
+      text.mesh.push_back(frame.mesh[i]);
+  frame.core = text.layoutText();
+  text.mesh = frame.mesh;
+  if (seen.insert(text.layoutText()).second)
+    frames.push_back(std::move(frame));
+}
+
+/// The part of all parameters that a rank has, where they are not stored in cuts.
+double LayoutSpace::paramsOf(const LayoutFrame &frame) const {
   double held = 0, all = 0;
   for (const auto &param : params) {
     double parts = 1;
@@ -378,15 +294,7 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
     held += param.second / parts;
     all += param.second;
   }
-  frame.params = all > 0 ? held / all : 0;
-  PlannedLayout text;
-  for (size_t i = 0; i < frame.mesh.size(); ++i)
-    if (int(i) != frame.stageAxis && !llvm::is_contained(frame.sampleAxes, int(i)))
-      text.mesh.push_back(frame.mesh[i]);
-  frame.core = text.layoutText();
-  text.mesh = frame.mesh;
-  if (seen.insert(text.layoutText()).second)
-    frames.push_back(std::move(frame));
+  return all > 0 ? held / all : 0;
 }
 
 void LayoutSpace::addCandidates(size_t index) {
@@ -427,11 +335,15 @@ void LayoutSpace::addCandidates(size_t index) {
   }
   const int mostStored = frame.samples > 1 && !saysStore ? 3 : 0;
   const int mostPolicy = std::max(1, int(policies.size()));
+  constexpr int64_t kMostTurns = 1 << 22; // of all stages
   for (const Order &order : orders) {
-    for (int64_t each : perPass)
+    for (int64_t each : perPass) {
+      if (frame.stages > 1 && samples / each > kMostTurns / (frame.stages * order.chunks))
+        continue;
       for (int stored = 0; stored <= mostStored; ++stored)
         for (int policy = 0; policy < mostPolicy; ++policy)
           candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, policy, groups});
+    }
     ++groups;
   }
 }

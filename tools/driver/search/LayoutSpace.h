@@ -61,13 +61,17 @@ private:
     size_t list = 0; ///< of tensor axes, of repeats
   };
 
+  // LayoutAxes.cpp
   void findAxes();
+  void findLists(const std::vector<std::string> &names, const std::vector<std::string> &data);
+  void findRing();
   void addWhole();
   void addPartial();
   void addRoles(std::vector<Slot> slots, size_t from);
   void addSizes(const std::vector<Slot> &slots, bool keepsOnes);
   void addFrame(const std::vector<Slot> &slots, const std::vector<int64_t> &sizes, bool keepsOnes);
   bool fill(LayoutFrame &frame, frontend::MeshAxisSettings &axis, const Slot &slot) const;
+  double paramsOf(const LayoutFrame &frame) const;
   void addCandidates(size_t frame);
   void tellWhy();
   frontend::MeshAxisSettings::Entry entry(const std::string &axis, bool follows = false) const;
