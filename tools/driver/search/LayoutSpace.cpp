@@ -17,6 +17,11 @@ bool splits(const MeshAxisSettings &axis, const std::string &name) {
 }
 } // namespace
 
+double LayoutFrame::most() const {
+  const int64_t all = std::max<int64_t>(iterations, 1);
+  return double((all + stages - 1) / stages) / double(all);
+}
+
 LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks, std::set<Pinned> open)
     : model(model), relaxed(std::move(open)), ranks(ranks), batch(model.settings.batch) {
   place = model.settings.layoutRange;

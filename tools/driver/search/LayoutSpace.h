@@ -15,6 +15,11 @@ struct LayoutFrame {
   int stageAxis = -1;          ///< place of the mesh axis of stages
   std::string core;            ///< what splits other than samples and stages
   std::vector<int> sampleAxes; ///< of those that split samples
+
+  /// Whether stages have unequally many iterations.
+  bool isUneven() const { return stages > 1 && mesh[size_t(stageAxis)].parts.valid(); }
+  /// The part of all iterations that the stage with most of them has at least.
+  double most() const;
 };
 
 struct LayoutCandidate {
@@ -26,6 +31,10 @@ struct LayoutCandidate {
   const char *schedule = "";
   int policy = 0;   ///< place among the policies of recomputation, where the spec leaves it open
   size_t group = 0; ///< of those that differ in samples of a pass, stores and recomputation alone
+
+  bool isZeroBubble() const { return llvm::StringRef(schedule) == "zero_bubble"; }
+  /// The part of a pass that a pipeline of stages with equally many iterations waits, at its beginning and at its end.
+  double waits(const LayoutFrame &in) const { return double(in.stages - 1) / double(in.stages * chunks); }
 };
 
 /// What a spec may say beside a layout that is left open, and what could be open instead.
