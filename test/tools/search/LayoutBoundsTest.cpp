@@ -166,7 +166,7 @@ TEST(LayoutBounds, OfAllThatHaveRoom) {
 
 /// Of few devices some have room only where values are computed again.
 TEST(LayoutBounds, OfWhatIsKept) {
-  const Spec spec(transformer("24 MB", "batch 8\n layout auto\n recompute auto\n"));
+  const Spec spec(transformer("24 MB", "batch 4\n layout auto\n recompute auto\n"));
   Everything all(spec.options);
   EXPECT_GT(all.space->policies.size(), 3u);
   EXPECT_GT(checkBounds(all), 0.7);

@@ -37,7 +37,7 @@ private:
   int64_t leaveOutCrowded();
   planner::SearchProblem problem();
   std::vector<planner::Price> ask(const std::vector<size_t> &some);
-  size_t leanest() const;
+  std::vector<size_t> leanest() const;
   std::string whatMakesRoom();
   void refuseForMemory(const planner::SearchResult &result);
   PlannedLayout priced(size_t candidate, const planner::Price &price) const;
@@ -105,10 +105,11 @@ planner::SearchResult LayoutSearch::search(const std::set<Pinned> &relaxed, size
   asked.wanted = wanted;
   planner::SearchResult result = planner::searchBestFirst(asked);
   if (result.fit.empty() && result.noRoom.empty() && result.without > 0) {
-    const size_t lean = leanest();
-    const planner::Price price = ask({lean}).front();
-    if (price.kind != planner::Price::Kind::Refused)
-      (price.kind == planner::Price::Kind::Fits ? result.fit : result.noRoom).push_back({lean, price});
+    const std::vector<size_t> lean = leanest();
+    const std::vector<planner::Price> prices = ask(lean);
+    for (size_t i = 0; i < lean.size(); ++i)
+      if (prices[i].kind != planner::Price::Kind::Refused)
+        (prices[i].kind == planner::Price::Kind::Fits ? result.fit : result.noRoom).push_back({lean[i], prices[i]});
   }
   return result;
 }
@@ -153,16 +154,17 @@ std::string inGigabytes(int64_t bytes) {
   return text;
 }
 
-/// That which seems to take least, where none was compiled.
-size_t LayoutSearch::leanest() const {
-  auto weight = [&](size_t i) {
-    const LayoutCandidate &candidate = space->candidates[i];
-    return std::tuple(bounds->leastBytes(candidate), candidate.perPass, -candidate.policy);
-  };
-  size_t lean = 0;
-  for (size_t i = 1; i < space->candidates.size(); ++i)
-    if (weight(i) < weight(lean))
-      lean = i;
+/// Those that seem to take least, where none was compiled.
+std::vector<size_t> LayoutSearch::leanest() const {
+  constexpr size_t kMost = 8;
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < space->candidates.size(); ++i)
+    order.push_back({bounds->likelyBytes(space->candidates[i]), i});
+  const auto end = order.begin() + ptrdiff_t(std::min(kMost, order.size()));
+  std::partial_sort(order.begin(), end, order.end());
+  std::vector<size_t> lean;
+  for (auto it = order.begin(); it != end; ++it)
+    lean.push_back(it->second);
   return lean;
 }
 
@@ -202,7 +204,7 @@ std::string LayoutSearch::whatMakesRoom() {
       for (size_t i = 0; i < pinned.size(); ++i)
         if (set >> i & 1) {
           relaxed.insert(pinned[i].first);
-          names += (names.empty() ? "" : " and ") + pinned[i].second;
+          names += (names.empty() ? "`" : " and `") + pinned[i].second + "`";
         }
       int64_t crowded = 0;
       if (relaxed.size() != size)
@@ -219,9 +221,9 @@ std::string LayoutSearch::whatMakesRoom() {
     return "";
   std::string said;
   for (const auto &[what, text] : pinned)
-    said += (said.empty() ? "" : ", ") + text;
+    said += (said.empty() ? "`" : ", `") + text + "`";
   if (sets.empty())
-    return "; no two of " + said + " leave room where they are not said";
+    return "; nor has any without two of " + said;
   return "; without " + llvm::join(sets, ", or without ") + " there is room: " + fastest->text() + " takes " +
          inTime(fastest->seconds) + " a step and " + inGigabytes(fastest->bytes) + " a rank";
 }

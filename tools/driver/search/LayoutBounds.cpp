@@ -135,6 +135,15 @@ double LayoutBounds::keptBytes(const LayoutCandidate &candidate) const {
   return ofPass * share * double(std::min(candidate.passes, frame.stages));
 }
 
+double LayoutBounds::likelyBytes(const LayoutCandidate &candidate) const {
+  if (wholes.empty())
+    return 0;
+  const LayoutFrame &frame = space.frames[candidate.frame];
+  const double parts = double(frame.samples * candidate.passes * frame.tensor * frame.context * frame.stages);
+  return leastBytes(candidate) + double(wholes[size_t(candidate.policy)].activations) / parts *
+                                     double(std::min(candidate.passes, frame.stages));
+}
+
 bool LayoutBounds::isWithoutRoom(const LayoutCandidate &candidate) const {
   return isShort && leastBytes(candidate) + keptBytes(candidate) > double(room);
 }

@@ -43,6 +43,8 @@ public:
   /// Whether a rank has no room for what it has at least.
   bool isWithoutRoom(const LayoutCandidate &candidate) const;
   double leastBytes(const LayoutCandidate &candidate) const;
+  /// What it seems to take: as leastBytes, with its part of what the whole keeps.
+  double likelyBytes(const LayoutCandidate &candidate) const;
 
   Part partOf(const LayoutCandidate &candidate, Level level) const;
   void askPart(const LayoutCandidate &candidate, const Part &part, Trials &trials);

@@ -53,7 +53,7 @@ std::vector<std::pair<Pinned, std::string>> LayoutSpace::pinned() const {
   if (!isRecomputeOpen && hasRepeats)
     said.push_back({Pinned::Recompute, "recompute " + model.settings.recompute.text()});
   if (saysStore)
-    said.push_back({Pinned::Store, "the store lines"});
+    said.push_back({Pinned::Store, "store"});
   std::string sizes;
   for (const MeshAxis &axis : clause->mesh)
     if (axis.size)
