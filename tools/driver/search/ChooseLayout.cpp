@@ -242,7 +242,8 @@ planner::SearchProblem LayoutSearch::problem() {
   };
   made.isNoFaster = [this](size_t a, size_t b) {
     const LayoutCandidate &one = space->candidates[a], &other = space->candidates[b];
-    return one.perPass == other.perPass && one.stored == other.stored && one.policy < other.policy;
+    return one.frame == other.frame && one.perPass == other.perPass && one.stored == other.stored &&
+           one.policy < other.policy;
   };
   using Level = LayoutBounds::Level;
   for (Level level : {Level::Shared, Level::Sending, Level::Own})

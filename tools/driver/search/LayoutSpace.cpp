@@ -1,6 +1,7 @@
 #include "tools/driver/search/LayoutSpace.h"
 
 #include "planner/search/Factors.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 
@@ -340,16 +341,24 @@ void LayoutSpace::addCandidates(size_t index) {
   }
   const int mostStored = frame.samples > 1 && !saysStore ? 3 : 0;
   const int mostPolicy = std::max(1, int(policies.size()));
+  std::vector<std::string> axes;
+  for (const MeshAxisSettings &axis : frame.mesh) {
+    PlannedLayout alone;
+    alone.mesh = {axis};
+    axes.push_back(alone.layoutText());
+  }
+  llvm::sort(axes);                       // all orders of mesh axes take the same memory
   constexpr int64_t kMostTurns = 1 << 22; // of all stages
   for (const Order &order : orders) {
+    const std::string common = llvm::join(axes, " ") + order.schedule + std::to_string(order.chunks);
+    const size_t group = groups.emplace(common, groups.size()).first->second;
     for (int64_t each : perPass) {
       if (frame.stages > 1 && samples / each > kMostTurns / (frame.stages * order.chunks))
         continue;
       for (int stored = 0; stored <= mostStored; ++stored)
         for (int policy = 0; policy < mostPolicy; ++policy)
-          candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, policy, groups});
+          candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, policy, group});
     }
-    ++groups;
   }
 }
 

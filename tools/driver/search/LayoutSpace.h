@@ -30,7 +30,7 @@ struct LayoutCandidate {
   int64_t chunks = 1;  ///< of a stage's iterations
   const char *schedule = "";
   int policy = 0;   ///< place among the policies of recomputation, where the spec leaves it open
-  size_t group = 0; ///< of those that differ in samples of a pass, stores and recomputation alone
+  size_t group = 0; ///< of those that differ in samples of a pass, stores, recomputation and order of mesh axes alone
 
   bool isZeroBubble() const { return llvm::StringRef(schedule) == "zero_bubble"; }
   /// The part of a pass that a pipeline of stages with equally many iterations waits, at its beginning and at its end.
@@ -54,7 +54,7 @@ public:
 
   std::vector<LayoutFrame> frames;
   std::vector<LayoutCandidate> candidates;
-  size_t groups = 0; ///< of candidates
+  std::map<std::string, size_t> groups; ///< of candidates, by what they have in common
   std::vector<frontend::RecomputeSettings> policies;
   bool isRecomputeOpen = false; ///< `recompute` is not said, or auto
   bool isRecomputeAuto = false;
