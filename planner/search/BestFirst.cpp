@@ -10,7 +10,7 @@ namespace {
 struct Entry {
   double bound = 0;
   size_t candidate = 0;
-  bool isTight = false;
+  size_t level = 0; // so many bounds have been had beside the first
 
   bool operator>(const Entry &other) const {
     return bound != other.bound ? bound > other.bound : candidate > other.candidate;
@@ -26,44 +26,32 @@ private:
   size_t groupOf(size_t candidate) const { return problem.groups.empty() ? candidate : problem.groups[candidate]; }
   bool isWithoutRoom(size_t candidate) const;
   bool isSlower(size_t candidate) const;
-  size_t probeFor(size_t candidate) const;
   void ask(const std::vector<size_t> &some);
+  void tighten(const std::vector<Entry> &loose);
 
   const SearchProblem &problem;
   SearchResult result;
-  double best = std::numeric_limits<double>::infinity();
+  double last = std::numeric_limits<double>::infinity(); // of those that are wanted: none is above it
+  std::vector<double> best;                              // of those that fit, so many as are wanted; ascending
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  std::vector<bool> isAsked;
   std::vector<std::vector<size_t>> noRoom, fit; // by group
-  struct Chain {
-    size_t roomy = 0, full = 0; // so many of its first have room; from this one on they have none
-  };
-  std::vector<Chain> chains;
-  std::vector<std::pair<size_t, size_t>> placeInChain; // chain and place, by candidate
 };
 
-constexpr size_t kNone = std::numeric_limits<size_t>::max();
-
-Search::Search(const SearchProblem &problem)
-    : problem(problem), isAsked(problem.bounds.size()), placeInChain(problem.bounds.size(), {kNone, 0}) {
+Search::Search(const SearchProblem &problem) : problem(problem) {
   size_t groups = problem.bounds.size();
   if (!problem.groups.empty())
     groups = *std::max_element(problem.groups.begin(), problem.groups.end()) + 1;
   noRoom.resize(groups);
   fit.resize(groups);
-  for (size_t c = 0; c < problem.chains.size(); ++c) {
-    chains.push_back({0, problem.chains[c].size()});
-    for (size_t i = 0; i < problem.chains[c].size(); ++i)
-      placeInChain[problem.chains[c][i]] = {c, i};
-  }
   result.counted = static_cast<int64_t>(problem.bounds.size());
+  std::vector<Entry> entries;
+  entries.reserve(problem.bounds.size());
   for (size_t i = 0; i < problem.bounds.size(); ++i)
-    queue.push({problem.bounds[i], i, !problem.tighten});
+    entries.push_back({problem.bounds[i], i, 0});
+  queue = decltype(queue)(std::greater<>(), std::move(entries));
 }
 
 bool Search::isWithoutRoom(size_t candidate) const {
-  if (const auto [chain, place] = placeInChain[candidate]; chain != kNone && place >= chains[chain].full)
-    return true;
   const auto &known = noRoom[groupOf(candidate)];
   return problem.needsNoLess &&
          std::any_of(known.begin(), known.end(), [&](size_t lean) { return problem.needsNoLess(lean, candidate); });
@@ -75,84 +63,72 @@ bool Search::isSlower(size_t candidate) const {
          std::any_of(known.begin(), known.end(), [&](size_t other) { return problem.isNoFaster(other, candidate); });
 }
 
-/// Which candidate tells most of whether this one has room; itself, where that is known or nothing else tells.
-size_t Search::probeFor(size_t candidate) const {
-  if (!problem.leanest.empty())
-    if (const size_t leanest = problem.leanest[groupOf(candidate)]; !isAsked[leanest])
-      return leanest;
-  const auto [chain, place] = placeInChain[candidate];
-  if (chain == kNone || place < chains[chain].roomy)
-    return candidate;
-  const size_t probe = problem.chains[chain][(chains[chain].roomy + place + 1) / 2];
-  return isAsked[probe] ? candidate : probe; // one that is refused tells nothing
-}
-
 void Search::ask(const std::vector<size_t> &some) {
   const std::vector<Price> prices = problem.ask(some);
   result.asked += static_cast<int64_t>(some.size());
   for (size_t i = 0; i < some.size(); ++i) {
     const Price &price = prices[i];
-    isAsked[some[i]] = true;
-    const auto [chain, place] = placeInChain[some[i]];
     if (price.kind == Price::Kind::Refused) {
       result.refused.push_back(some[i]);
     } else if (price.kind == Price::Kind::NoRoom) {
       result.noRoom.push_back({some[i], price});
       noRoom[groupOf(some[i])].push_back(some[i]);
-      if (chain != kNone)
-        chains[chain].full = std::min(chains[chain].full, place);
       ++result.without;
     } else {
       result.fit.push_back({some[i], price});
       fit[groupOf(some[i])].push_back(some[i]);
-      if (chain != kNone)
-        chains[chain].roomy = std::max(chains[chain].roomy, place + 1);
-      best = std::min(best, price.seconds);
+      best.insert(std::upper_bound(best.begin(), best.end(), price.seconds), price.seconds);
+      best.resize(std::min(best.size(), problem.wanted));
+      if (best.size() == problem.wanted)
+        last = best.back();
     }
   }
 }
 
+void Search::tighten(const std::vector<Entry> &loose) {
+  for (size_t level = 0; level < problem.tighten.size(); ++level) {
+    std::vector<Entry> here;
+    std::vector<size_t> some;
+    for (const Entry &entry : loose)
+      if (entry.level == level) {
+        here.push_back(entry);
+        some.push_back(entry.candidate);
+      }
+    if (some.empty())
+      continue;
+    const std::vector<double> bounds = problem.tighten[level](some);
+    for (size_t i = 0; i < some.size(); ++i)
+      if (std::isinf(bounds[i]))
+        ++result.without;
+      else
+        queue.push({std::max(bounds[i], here[i].bound), some[i], level + 1});
+  }
+}
+
 SearchResult Search::run() {
-  while (!queue.empty()) {
-    std::vector<size_t> loose, tight;
-    std::vector<Entry> again;
-    while (!queue.empty() && loose.size() + tight.size() < problem.round && queue.top().bound < best &&
-           again.size() < problem.round) {
+  for (bool isGoing = true; isGoing;) {
+    std::vector<size_t> tight;
+    std::vector<Entry> loose;
+    isGoing = false;
+    while (!queue.empty() && loose.size() < problem.roundOfBounds && tight.size() < problem.round &&
+           queue.top().bound < last) {
       const Entry entry = queue.top();
       queue.pop();
-      if (isAsked[entry.candidate])
-        continue;
-      if (isWithoutRoom(entry.candidate)) {
+      isGoing = true;
+      if (isWithoutRoom(entry.candidate))
         ++result.without;
-      } else if (isSlower(entry.candidate)) {
+      else if (isSlower(entry.candidate))
         ++result.cut;
-      } else if (!entry.isTight) {
-        loose.push_back(entry.candidate);
-      } else {
-        const size_t probe = probeFor(entry.candidate);
-        if (probe != entry.candidate)
-          again.push_back(entry);
-        if (std::find(tight.begin(), tight.end(), probe) == tight.end())
-          tight.push_back(probe);
-      }
+      else if (entry.level < problem.tighten.size())
+        loose.push_back(entry);
+      else
+        tight.push_back(entry.candidate);
     }
-    for (const Entry &entry : again)
-      queue.push(entry);
-    if (loose.empty() && tight.empty())
-      break; // nothing, or nothing below the best
-    if (!loose.empty()) {
-      const std::vector<double> bounds = problem.tighten(loose);
-      for (size_t i = 0; i < loose.size(); ++i)
-        if (std::isinf(bounds[i]))
-          ++result.without;
-        else
-          queue.push({std::max(bounds[i], problem.bounds[loose[i]]), loose[i], true});
-    }
+    tighten(loose);
     if (!tight.empty())
       ask(tight);
   }
-  for (; !queue.empty(); queue.pop())
-    result.cut += isAsked[queue.top().candidate] ? 0 : 1;
+  result.cut += static_cast<int64_t>(queue.size());
   std::sort(result.fit.begin(), result.fit.end(), [](const auto &a, const auto &b) {
     return a.second.seconds != b.second.seconds ? a.second.seconds < b.second.seconds : a.first < b.first;
   });

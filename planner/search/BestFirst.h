@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,19 +21,17 @@ struct SearchProblem {
   std::vector<double> bounds; ///< of each candidate: seconds that it takes at least
   /// Asks some candidates, which may be done at once.
   std::function<std::vector<Price>(const std::vector<size_t> &)> ask;
-  /// A bound that is nearer, and costs more to have; infinity: it has no room. Null: there is none.
-  std::function<std::vector<double>(const std::vector<size_t> &)> tighten;
+  /// Bounds that are nearer and cost more to have, each more than the one before; infinity: it has no room.
+  std::vector<std::function<std::vector<double>(const std::vector<size_t> &)>> tighten;
   /// The group of each candidate: within one, rules compare them. Empty: each is one of its own.
   std::vector<size_t> groups;
   /// Whether the second needs no less memory than the first, by a rule.
   std::function<bool(size_t, size_t)> needsNoLess;
   /// Whether the second is not faster than the first, by a rule.
   std::function<bool(size_t, size_t)> isNoFaster;
-  /// Candidates of one group, by the memory that they need; where they begin to have no room is found by halving. Each
-  /// is in one at most; a group's first is asked before all others.
-  std::vector<std::vector<size_t>> chains;
-  std::vector<size_t> leanest; ///< by group, the candidate that needs least; empty: it is not known
-  size_t round = 4;            ///< candidates that are asked at once: the same whatever the number of threads
+  size_t wanted = 1;         ///< so many of the fastest are found: fewer only where no more have room
+  size_t round = 4;          ///< candidates that are asked at once: the same whatever the number of threads
+  size_t roundOfBounds = 64; ///< bounds that are had at once
 };
 
 struct SearchResult {
@@ -47,8 +44,8 @@ struct SearchResult {
   int64_t asked = 0;
 };
 
-/// Best first by bound. The first that fits is not slower than any candidate which has room: none of those that were
-/// not asked has a bound below its time.
+/// Best first by bound. The first `wanted` that fit are not slower than any other candidate which has room and which no
+/// rule of time leaves out: none of those that were not asked has a bound below their times.
 SearchResult searchBestFirst(const SearchProblem &problem);
 
 } // namespace echelon::planner

@@ -29,6 +29,26 @@ std::vector<std::vector<int64_t>> factorizationsOf(int64_t number, size_t parts)
   return all;
 }
 
+double factorizationsCount(int64_t number, size_t parts) {
+  if (parts == 0)
+    return number == 1 ? 1 : 0;
+  // so many ways to share out the powers of a prime: (power + parts - 1 over parts - 1)
+  auto ofPower = [&](int64_t power) {
+    double ways = 1;
+    for (int64_t i = 1; i <= power; ++i)
+      ways *= double(int64_t(parts) - 1 + i) / double(i);
+    return ways;
+  };
+  double count = 1;
+  for (int64_t prime = 2; prime * prime <= number; ++prime) {
+    int64_t power = 0;
+    for (; number % prime == 0; number /= prime)
+      ++power;
+    count *= ofPower(power);
+  }
+  return number > 1 ? count * ofPower(1) : count;
+}
+
 namespace {
 /// Largest independent sets by extension: each axis is taken or not, in order; what nothing can be added to is kept.
 class Apart {
@@ -53,7 +73,8 @@ private:
   }
 
   void from(size_t axis, std::vector<size_t> taken) {
-    if (found.size() >= most)
+    constexpr size_t kMostSteps = 1 << 18;
+    if (found.size() >= most || ++steps > kMostSteps)
       return;
     if (axis == beside.size()) {
       for (size_t other = 0; other < axis; ++other)
@@ -76,7 +97,7 @@ private:
   }
 
   std::vector<std::vector<bool>> beside; // which two a group has
-  size_t most;
+  size_t most, steps = 0;
   std::vector<std::vector<size_t>> found;
 };
 } // namespace

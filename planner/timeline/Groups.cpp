@@ -1,5 +1,6 @@
 #include "planner/timeline/Groups.h"
 #include <algorithm>
+#include <functional>
 
 namespace echelon::planner {
 
@@ -40,15 +41,15 @@ Group groupOf(const std::vector<int64_t> &sizes, const std::vector<int64_t> &axe
   int64_t world = 1;
   for (int64_t size : sizes)
     world *= size;
-  for (int64_t axis : axes) {
-    const int64_t stride = strideOf(sizes, axis);
-    std::vector<int64_t> more;
-    for (int64_t at = 0; at < sizes[size_t(axis)]; ++at)
-      for (int64_t rank : ranks)
-        more.push_back(rank + at * stride);
-    ranks = std::move(more);
+  std::vector<int64_t> inward(axes);
+  std::sort(inward.begin(), inward.end(), std::greater<>());
+  for (int64_t axis : inward) { // the fastest first, so that ranks stay in order
+    const int64_t stride = strideOf(sizes, axis), known = int64_t(ranks.size());
+    ranks.reserve(ranks.size() * size_t(sizes[size_t(axis)]));
+    for (int64_t at = 1; at < sizes[size_t(axis)]; ++at)
+      for (int64_t i = 0; i < known; ++i)
+        ranks.push_back(ranks[size_t(i)] + at * stride);
   }
-  std::sort(ranks.begin(), ranks.end());
   return groupOfRanks(ranks, world, perNode);
 }
 

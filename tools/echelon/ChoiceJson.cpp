@@ -45,8 +45,8 @@ static ordered_json toJson(const PlannedLayout &layout) {
   ordered_json made = {{"layout", layout.layoutText()},        {"micro_batch", layout.batch / layout.microBatches},
                        {"micro_batches", layout.microBatches}, {"step_time_s", layout.seconds},
                        {"memory_bytes", layout.bytes},         {"terms", layout.terms}};
-  if (!layout.recompute.empty())
-    made["recompute"] = layout.recompute;
+  if (layout.recompute)
+    made["recompute"] = frontend::printable(layout.recompute->text());
   return made;
 }
 

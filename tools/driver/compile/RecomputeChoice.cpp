@@ -40,29 +40,6 @@ constexpr double kOfNoWeight = 0.01; // part of a step by which another policy h
 
 mlir::Operation *trainOf(mlir::ModuleOp module) { return mlir::SymbolTable::lookupSymbolIn(module, "train"); }
 
-/// Paths of all values that `keep` can name, in the order of the model; of several that stand for the same values that
-/// with the fewest parts, and of these the shortest.
-std::vector<std::string> namesIn(mlir::ModuleOp module) {
-  llvm::MapVector<llvm::StringRef, std::vector<mlir::Operation *>> values;
-  if (mlir::Operation *train = trainOf(module))
-    train->walk([&](mlir::Operation *op) {
-      if (auto marks = op->getAttrOfType<mlir::ArrayAttr>(ech::kKeptAs))
-        for (llvm::StringRef name : ech::strings(marks))
-          values[name].push_back(op);
-    });
-  std::map<std::vector<mlir::Operation *>, size_t> places;
-  std::vector<std::string> names;
-  auto length = [](llvm::StringRef name) { return std::pair(name.count('.'), name.size()); };
-  for (const auto &[name, of] : values) {
-    auto [known, isNew] = places.emplace(of, names.size());
-    if (isNew)
-      names.push_back(name.str());
-    else if (length(name) < length(names[known->second]))
-      names[known->second] = name.str();
-  }
-  return names;
-}
-
 /// How many iterations repeats have, by axis.
 std::map<std::string, int64_t> repeatsIn(mlir::ModuleOp module) {
   std::map<std::string, int64_t> counts;
@@ -86,7 +63,7 @@ public:
   using Compile = std::function<std::optional<RecomputeTrial>(const RecomputeSettings &)>;
   RecomputeSearch(int64_t limit, Compile compile) : limit(limit), compile(std::move(compile)) {}
 
-  /// `names`, `repeats`: see namesIn and repeatsIn. Nothing: not even `none` compiles.
+  /// `names`, `repeats`: see valuesToKeep and repeatsIn. Nothing: not even `none` compiles.
   std::optional<RecomputeChoice> run(const std::vector<std::string> &names,
                                      const std::map<std::string, int64_t> &repeats);
 
@@ -278,6 +255,27 @@ void markKept(mlir::ModuleOp module, const RecomputeSettings &policy) {
 }
 } // namespace
 
+std::vector<std::string> valuesToKeep(mlir::ModuleOp module) {
+  llvm::MapVector<llvm::StringRef, std::vector<mlir::Operation *>> values;
+  if (mlir::Operation *train = trainOf(module))
+    train->walk([&](mlir::Operation *op) {
+      if (auto marks = op->getAttrOfType<mlir::ArrayAttr>(ech::kKeptAs))
+        for (llvm::StringRef name : ech::strings(marks))
+          values[name].push_back(op);
+    });
+  std::map<std::vector<mlir::Operation *>, size_t> places;
+  std::vector<std::string> names;
+  auto length = [](llvm::StringRef name) { return std::pair(name.count('.'), name.size()); };
+  for (const auto &[name, of] : values) {
+    auto [known, isNew] = places.emplace(of, names.size());
+    if (isNew)
+      names.push_back(name.str());
+    else if (length(name) < length(names[known->second]))
+      names[known->second] = name.str();
+  }
+  return names;
+}
+
 std::string RecomputeChoice::text() const {
   auto told = [](const RecomputeTrial &trial) {
     return "recompute " + trial.policy.text() + ", " + inTime(trial.seconds) + ", " + inBytes(trial.bytes);
@@ -340,7 +338,7 @@ void Compilation::chooseRecompute() {
   };
   const int64_t limit = memoryLimit();
   RecomputeSearch search(limit, compile);
-  std::optional<RecomputeChoice> choice = search.run(namesIn(*module), repeatsIn(*module));
+  std::optional<RecomputeChoice> choice = search.run(valuesToKeep(*module), repeatsIn(*module));
   take(choice ? choice->chosen.policy
               : RecomputeSettings()); // that `none` does not compile is told where it is lowered
   options.recompute = settings.recompute;

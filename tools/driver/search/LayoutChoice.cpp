@@ -85,6 +85,8 @@ std::string inWords(int64_t number, const char *one, const char *many) {
 }
 } // namespace
 
+std::string PlannedLayout::recomputeText() const { return recompute ? recompute->text() : ""; }
+
 std::string PlannedLayout::layoutText() const {
   return meshText(mesh) + " { " + llvm::join(linesOf(mesh), "; ") + " }";
 }
@@ -95,13 +97,18 @@ std::string PlannedLayout::batchText() const {
 }
 
 std::string PlannedLayout::text() const {
-  return "layout " + layoutText() + "; batch " + batchText() + (recompute.empty() ? "" : "; recompute " + recompute);
+  return "layout " + layoutText() + "; batch " + batchText() + (recompute ? "; recompute " + recompute->text() : "");
 }
 
 void LayoutChoice::applyTo(RunSettings &settings, bool oneRank) const {
   settings.microBatches = best.microBatches;
-  if (best.recompute == "full")
-    settings.recompute.policy = "full";
+  if (best.recompute) {
+    const SourceRange clause = settings.recompute.range.valid() ? settings.recompute.range : settings.layoutRange;
+    settings.recompute = *best.recompute;
+    settings.recompute.range = clause;
+    for (Path &name : settings.recompute.keep)
+      name.range = clause;
+  }
   settings.layoutBuilt = true;
   if (oneRank)
     return;
@@ -116,8 +123,8 @@ std::string LayoutChoice::report() const {
   for (const std::string &line : linesOf(best.mesh))
     os << "    " << line << "\n";
   os << "  }\n  batch " << best.batchText() << "\n";
-  if (!best.recompute.empty())
-    os << "  recompute " << best.recompute << "\n";
+  if (best.recompute)
+    os << "  recompute " << best.recompute->text() << "\n";
   os << "  of " << inWords(counted, "candidate", "candidates") << ": " << without << (without == 1 ? " has" : " have")
      << " no room, " << cut << " cannot be faster, " << refused << (refused == 1 ? " is" : " are")
      << " refused by the compiler; " << asked << (asked == 1 ? " was" : " were") << " compiled\n";
@@ -177,7 +184,7 @@ std::string withChoice(const SourceManager &sources, const Train &train, const L
     hasRecompute |= std::holds_alternative<RecomputeClause>(clause.what);
   }
   layout += "  }";
-  const std::string recompute = choice.best.recompute.empty() ? "" : "recompute " + choice.best.recompute;
+  const std::string recompute = choice.best.recompute ? "recompute " + choice.best.recompute->text() : "";
   for (size_t i = train.clauses.size(); i-- > 0;) { // from the end: the places before stay where they are
     const Clause &clause = train.clauses[i];
     std::string made;

@@ -2,6 +2,7 @@
 #pragma once
 #include "frontend/resolve/RunSettings.h"
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,15 @@ namespace echelon {
 struct PlannedLayout {
   std::vector<frontend::MeshAxisSettings> mesh; ///< with places of the clause that leaves it open
   int64_t batchRanks = 1, microBatches = 1, batch = 1;
-  std::string recompute; ///< "none" or "full"; empty: as the spec says
+  std::optional<frontend::RecomputeSettings> recompute; ///< none: as the spec says
   double seconds = 0;
   int64_t bytes = 0;                   ///< of a rank
   std::map<std::string, double> terms; ///< seconds by term
 
-  std::string layoutText() const; ///< "mesh(dp = 2) { split batch over dp }"
-  std::string batchText() const;  ///< "64 in micro batches of 8"
-  std::string text() const;       ///< all of it in one line
+  std::string recomputeText() const; ///< "none", "full", "keep (h)"; empty: as the spec says
+  std::string layoutText() const;    ///< "mesh(dp = 2) { split batch over dp }"
+  std::string batchText() const;     ///< "64 in micro batches of 8"
+  std::string text() const;          ///< all of it in one line
 };
 
 struct LayoutChoice {

@@ -1,8 +1,7 @@
 #include "tools/driver/search/LayoutSpace.h"
 
-#include "ir/ech/Ech.h"
-#include "mlir/Pass/PassManager.h"
 #include "planner/search/Factors.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 
@@ -11,7 +10,6 @@ using namespace echelon::frontend;
 namespace echelon {
 
 namespace {
-constexpr size_t kMostLists = 4;
 constexpr int64_t kMostChunks = 8;
 const char *const kStored[] = {"optimizer", "gradients", "params"};
 
@@ -20,132 +18,68 @@ bool splits(const MeshAxisSettings &axis, const std::string &name) {
 }
 } // namespace
 
-LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks)
-    : model(model), ranks(ranks), batch(model.settings.batch) {
+double LayoutFrame::most() const {
+  const int64_t all = std::max<int64_t>(iterations, 1);
+  return double((all + stages - 1) / stages) / double(all);
+}
+
+LayoutSpace::LayoutSpace(const Compilation &model, int64_t ranks, std::set<Pinned> open)
+    : model(model), relaxed(std::move(open)), ranks(ranks), batch(model.settings.batch) {
   place = model.settings.layoutRange;
-  bool saysRecompute = false;
+  isRecomputeOpen = true;
   for (const Clause &each : model.train->clauses) {
     if (auto *layout = std::get_if<LayoutClause>(&each.what))
       clause = layout;
-    if (auto *batch = std::get_if<BatchClause>(&each.what); batch && batch->micro)
+    if (auto *batch = std::get_if<BatchClause>(&each.what); batch && batch->micro && !isRelaxed(Pinned::MicroBatch))
       saidPerPass = batch->micro->value;
-    saysRecompute |= std::holds_alternative<RecomputeClause>(each.what);
+    if (auto *recompute = std::get_if<RecomputeClause>(&each.what)) {
+      isRecomputeAuto = recompute->policy == RecomputeClause::Auto;
+      isRecomputeOpen = isRecomputeAuto || isRelaxed(Pinned::Recompute);
+    }
   }
   findAxes();
-  isRecomputeOpen = !saysRecompute && !iterations.empty();
+  hasRepeats = !iterations.empty();
   if (clause->isAuto)
     addWhole();
   else
     addPartial();
+  if (frames.empty())
+    tellWhy();
+}
+
+std::vector<std::pair<Pinned, std::string>> LayoutSpace::pinned() const {
+  std::vector<std::pair<Pinned, std::string>> said;
+  if (saidPerPass)
+    said.push_back({Pinned::MicroBatch, "in micro batches of " + std::to_string(saidPerPass)});
+  if (!isRecomputeOpen && hasRepeats)
+    said.push_back({Pinned::Recompute, "recompute " + model.settings.recompute.text()});
+  if (saysStore)
+    said.push_back({Pinned::Store, "store"});
+  std::string sizes;
+  for (const MeshAxis &axis : clause->mesh)
+    if (axis.size)
+      sizes += (sizes.empty() ? "" : ", ") + axis.name.text + " = " + std::to_string(axis.size->value);
+  if (!clause->isAuto && !sizes.empty())
+    said.push_back({Pinned::Sizes, sizes});
+  return said;
+}
+
+void LayoutSpace::enumerate(std::vector<RecomputeSettings> open) {
+  policies = std::move(open);
   for (size_t i = 0; i < frames.size(); ++i)
     addCandidates(i);
-  if (candidates.empty() && why.empty())
+  if (candidates.empty())
+    tellWhy();
+}
+
+void LayoutSpace::tellWhy() {
+  if (why.empty())
     why = "there is no way to share out a batch of " + std::to_string(batch) + " and the model's axes over " +
           std::to_string(ranks) + " ranks, all of which are to be used";
 }
 
 MeshAxisSettings::Entry LayoutSpace::entry(const std::string &axis, bool follows) const {
   return {axis, false, false, place, follows, {}};
-}
-
-/// Which axes may be split together: those that no parameter has two of, so that each product is divided once. Axes of
-/// the data, as positions, come last in a list, for what has none of the others.
-void LayoutSpace::findAxes() {
-  const ModelFacts &facts = model.facts;
-  const llvm::StringSet<> held = axesOfTensors(*model.module);
-  std::vector<std::string> names, data;
-  std::map<std::string, size_t> places;
-  for (const AxisFacts &axis : facts.axes) {
-    if (axis.isRepeat && !axis.isWalked && axis.size > 1)
-      iterations[axis.name] = axis.size;
-    if (axis.isBatch || axis.isRepeat || axis.isPrivate || axis.isWalked || !held.contains(axis.name))
-      continue;
-    sizes[axis.name] = axis.size;
-    places[axis.name] = names.size();
-    names.push_back(axis.name);
-  }
-  for (const InputFacts &input : facts.inputs)
-    for (const auto &[axis, size] : input.axes)
-      if (places.count(axis) && !llvm::is_contained(data, axis))
-        data.push_back(axis);
-  std::vector<planner::AxisGroup> groups;
-  std::set<size_t> used;
-  for (auto variable : (*model.module).getOps<ech::VariableOp>()) {
-    if (variable.getKind() != ech::VariableKind::Param)
-      continue;
-    auto type = mlir::cast<ech::Tensor>(variable.getType());
-    planner::AxisGroup group;
-    for (llvm::StringRef name : type.names())
-      if (auto it = places.find(name.str()); it != places.end())
-        group.axes.push_back(it->second);
-    group.weight = double(type.count());
-    if (group.axes.size() > 1 || type.names().size() == group.axes.size())
-      used.insert(group.axes.begin(), group.axes.end());
-    groups.push_back(group);
-    std::vector<std::string> all;
-    for (llvm::StringRef name : type.names())
-      all.push_back(name.str());
-    params.push_back({all, double(type.count())});
-  }
-  // of parameters' axes alone
-  std::vector<size_t> chosen(used.begin(), used.end());
-  for (planner::AxisGroup &group : groups) {
-    std::vector<size_t> renumbered;
-    for (size_t axis : group.axes)
-      if (auto it = std::find(chosen.begin(), chosen.end(), axis); it != chosen.end())
-        renumbered.push_back(static_cast<size_t>(it - chosen.begin()));
-    group.axes = renumbered;
-  }
-  auto add = [&](const std::vector<std::string> &list) {
-    if (!list.empty() && !llvm::is_contained(lists, list))
-      lists.push_back(list);
-  };
-  auto isBeside = [&](const std::string &axis, const std::vector<std::string> &list) {
-    return llvm::any_of(groups, [&](const planner::AxisGroup &group) {
-      auto has = [&](const std::string &name) {
-        auto it = std::find(chosen.begin(), chosen.end(), places[name]);
-        return it != chosen.end() && llvm::is_contained(group.axes, static_cast<size_t>(it - chosen.begin()));
-      };
-      return has(axis) && llvm::any_of(list, has);
-    });
-  };
-  for (const std::vector<size_t> &taken : planner::apartLists(chosen.size(), groups, kMostLists)) {
-    std::vector<std::string> own, all;
-    for (size_t axis : taken) {
-      const std::string &name = names[chosen[axis]];
-      all.push_back(name);
-      if (!llvm::is_contained(data, name))
-        own.push_back(name);
-    }
-    add(own);
-    std::vector<std::string> withData = own;
-    for (const std::string &axis : data)
-      if (!isBeside(axis, own))
-        withData.push_back(axis);
-    add(withData);
-    add(own.empty() ? all : own);
-  }
-  if (lists.empty())
-    add(data);
-  std::vector<std::string> row;
-  for (const AxisFacts &axis : facts.axes)
-    if (iterations.count(axis.name)) {
-      rows.push_back({axis.name});
-      row.push_back(axis.name);
-    }
-  if (row.size() > 1)
-    rows.push_back(row);
-  // attention stands behind a pass alone
-  mlir::ModuleOp own = *model.module;
-  mlir::OwningOpRef<mlir::ModuleOp> copy = own.clone();
-  mlir::PassManager manager(model.context.get());
-  manager.addPass(createRecogniseAttention());
-  if (mlir::succeeded(manager.run(*copy)))
-    copy->walk([&](ech::AttentionOp op) {
-      const std::string query = op.getQuery().str(), past = op.getPast().str();
-      if (!ring && sizes.count(query) && sizes.count(past))
-        ring = {query, past};
-    });
 }
 
 /// Stages outermost, where messages are rare; what splits tensors innermost, on the fastest link; samples between them,
@@ -194,9 +128,11 @@ void LayoutSpace::addPartial() {
     Slot slot;
     slot.axis = axis;
     auto said = llvm::find_if(clause->mesh, [&](const MeshAxis &other) { return other.name.text == axis.name; });
-    if (said == clause->mesh.end() || !said->size)
+    if (said == clause->mesh.end() || !said->size || isRelaxed(Pinned::Sizes))
       slot.axis.size = 0;
-    saysStore |= !axis.stored.empty();
+    if (isRelaxed(Pinned::Store))
+      slot.axis.stored.clear();
+    saysStore |= !slot.axis.stored.empty();
     slots.push_back(slot);
   }
   addRoles(std::move(slots), 0);
@@ -242,6 +178,12 @@ void LayoutSpace::addSizes(const std::vector<Slot> &slots, bool keepsOnes) {
   if (ranks % said != 0) {
     why = "the sizes that the mesh says come to " + std::to_string(said) + " ranks, and " + std::to_string(ranks) +
           " ranks, all of which are to be used, are no multiple of that";
+    return;
+  }
+  constexpr double kMostMeshes = 100'000;
+  if (const double count = planner::factorizationsCount(ranks / said, open); count > kMostMeshes) {
+    why = "there are " + std::to_string(int64_t(count)) + " ways to share out " + std::to_string(ranks / said) +
+          " ranks over " + std::to_string(open) + " mesh axes whose sizes are auto; say some of these sizes";
     return;
   }
   for (const std::vector<int64_t> &parts : planner::factorizationsOf(ranks / said, open)) {
@@ -333,16 +275,7 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
     frame.mesh.push_back(axis);
     frame.sampleAxes.push_back(0);
   }
-  double held = 0, all = 0;
-  for (const auto &param : params) {
-    double parts = 1;
-    for (const MeshAxisSettings &axis : frame.mesh)
-      if (llvm::any_of(axis.list, [&](const auto &entry) { return llvm::is_contained(param.first, entry.axis); }))
-        parts *= double(axis.size);
-    held += param.second / parts;
-    all += param.second;
-  }
-  frame.params = all > 0 ? held / all : 0;
+  frame.params = paramsOf(frame);
   PlannedLayout text;
   for (size_t i = 0; i < frame.mesh.size(); ++i)
     if (int(i) != frame.stageAxis && !llvm::is_contained(frame.sampleAxes, int(i)))
@@ -351,6 +284,23 @@ void LayoutSpace::addFrame(const std::vector<Slot> &slots, const std::vector<int
   text.mesh = frame.mesh;
   if (seen.insert(text.layoutText()).second)
     frames.push_back(std::move(frame));
+}
+
+/// The part of all parameters that a rank has, where they are not stored in cuts.
+double LayoutSpace::paramsOf(const LayoutFrame &frame) const {
+  double held = 0, all = 0;
+  for (const auto &param : params) {
+    double parts = 1;
+    for (const MeshAxisSettings &axis : frame.mesh)
+      if (llvm::any_of(axis.list, [&](const auto &entry) { return llvm::is_contained(param.first, entry.axis); }))
+        parts *= double(axis.size);
+    // what no repeat has is on one stage alone
+    if (llvm::none_of(param.first, [&](const std::string &name) { return iterations.count(name) != 0; }))
+      parts *= double(frame.stages);
+    held += param.second / parts;
+    all += param.second;
+  }
+  return all > 0 ? held / all : 0;
 }
 
 void LayoutSpace::addCandidates(size_t index) {
@@ -390,26 +340,26 @@ void LayoutSpace::addCandidates(size_t index) {
     }
   }
   const int mostStored = frame.samples > 1 && !saysStore ? 3 : 0;
-  for (const Order &order : orders)
-    for (int64_t each : perPass)
+  const int mostPolicy = std::max(1, int(policies.size()));
+  std::vector<std::string> axes;
+  for (const MeshAxisSettings &axis : frame.mesh) {
+    PlannedLayout alone;
+    alone.mesh = {axis};
+    axes.push_back(alone.layoutText());
+  }
+  llvm::sort(axes);                       // all orders of mesh axes take the same memory
+  constexpr int64_t kMostTurns = 1 << 22; // of all stages
+  for (const Order &order : orders) {
+    const std::string common = llvm::join(axes, " ") + order.schedule + std::to_string(order.chunks);
+    const size_t group = groups.emplace(common, groups.size()).first->second;
+    for (int64_t each : perPass) {
+      if (frame.stages > 1 && samples / each > kMostTurns / (frame.stages * order.chunks))
+        continue;
       for (int stored = 0; stored <= mostStored; ++stored)
-        for (bool recomputes : {false, true})
-          if (!recomputes || isRecomputeOpen)
-            candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, recomputes});
-}
-
-PlannedLayout LayoutSpace::coreOf(const LayoutCandidate &candidate) const {
-  const LayoutFrame &frame = frames[candidate.frame];
-  PlannedLayout made;
-  for (size_t i = 0; i < frame.mesh.size(); ++i)
-    if (int(i) != frame.stageAxis && !llvm::is_contained(frame.sampleAxes, int(i))) {
-      made.mesh.push_back(frame.mesh[i]);
-      made.mesh.back().stored.clear();
+        for (int policy = 0; policy < mostPolicy; ++policy)
+          candidates.push_back({index, each, samples / each, stored, order.chunks, order.schedule, policy, group});
     }
-  made.batch = candidate.perPass;
-  if (isRecomputeOpen)
-    made.recompute = candidate.recomputes ? "full" : "none";
-  return made;
+  }
 }
 
 PlannedLayout LayoutSpace::layoutOf(const LayoutCandidate &candidate) const {
@@ -419,8 +369,8 @@ PlannedLayout LayoutSpace::layoutOf(const LayoutCandidate &candidate) const {
   made.batch = batch;
   made.batchRanks = frame.samples;
   made.microBatches = candidate.passes;
-  if (isRecomputeOpen)
-    made.recompute = candidate.recomputes ? "full" : "none";
+  if (!policies.empty())
+    made.recompute = policies[size_t(candidate.policy)];
   if (*candidate.schedule) {
     MeshAxisSettings &axis = made.mesh[size_t(frame.stageAxis)];
     axis.schedule = candidate.schedule;

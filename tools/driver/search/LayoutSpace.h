@@ -15,6 +15,11 @@ struct LayoutFrame {
   int stageAxis = -1;          ///< place of the mesh axis of stages
   std::string core;            ///< what splits other than samples and stages
   std::vector<int> sampleAxes; ///< of those that split samples
+
+  /// Whether stages have unequally many iterations.
+  bool isUneven() const { return stages > 1 && mesh[size_t(stageAxis)].parts.valid(); }
+  /// The part of all iterations that the stage with most of them has at least.
+  double most() const;
 };
 
 struct LayoutCandidate {
@@ -24,22 +29,37 @@ struct LayoutCandidate {
   int stored = 0;      ///< of optimizer, gradients and params: so many are stored over the mesh axes of samples
   int64_t chunks = 1;  ///< of a stage's iterations
   const char *schedule = "";
-  bool recomputes = false; ///< in full, where the spec leaves it open
+  int policy = 0;   ///< place among the policies of recomputation, where the spec leaves it open
+  size_t group = 0; ///< of those that differ in samples of a pass, stores, recomputation and order of mesh axes alone
+
+  bool isZeroBubble() const { return llvm::StringRef(schedule) == "zero_bubble"; }
+  /// The part of a pass that a pipeline of stages with equally many iterations waits, at its beginning and at its end.
+  double waits(const LayoutFrame &in) const { return double(in.stages - 1) / double(in.stages * chunks); }
 };
+
+/// What a spec may say beside a layout that is left open, and what could be open instead.
+enum class Pinned { MicroBatch, Recompute, Store, Sizes };
 
 class LayoutSpace {
 public:
-  /// Of a compilation that is elaborated. Empty: `why` says which statement is at fault.
-  LayoutSpace(const Compilation &model, int64_t ranks);
+  /// The frames, of a compilation that is elaborated. None: `why` says which statement is at fault.
+  LayoutSpace(const Compilation &model, int64_t ranks, std::set<Pinned> relaxed = {});
+  /// All candidates. `policies` of recomputation, from what keeps most to what keeps least; empty: as the spec says.
+  void enumerate(std::vector<frontend::RecomputeSettings> policies);
 
   PlannedLayout layoutOf(const LayoutCandidate &candidate) const;
-  /// What a rank without others for samples and stages does: one pass of as many samples.
-  PlannedLayout coreOf(const LayoutCandidate &candidate) const;
+
+  /// What the spec says of this, as it has it.
+  std::vector<std::pair<Pinned, std::string>> pinned() const;
 
   std::vector<LayoutFrame> frames;
   std::vector<LayoutCandidate> candidates;
-  bool isRecomputeOpen = false; ///< `recompute` is not said, and there is something to recompute
-  std::string why;              ///< there is no candidate
+  std::map<std::string, size_t> groups; ///< of candidates, by what they have in common
+  std::vector<frontend::RecomputeSettings> policies;
+  bool isRecomputeOpen = false; ///< `recompute` is not said, or auto
+  bool isRecomputeAuto = false;
+  bool hasRepeats = false; ///< else there is nothing to recompute
+  std::string why;         ///< there is no candidate
 
 private:
   enum class Role { Said, Samples, Tensor, Stages, Context };
@@ -50,17 +70,25 @@ private:
     size_t list = 0; ///< of tensor axes, of repeats
   };
 
+  // LayoutAxes.cpp
   void findAxes();
+  void findLists(const std::vector<std::string> &names, const std::vector<std::string> &data);
+  void findRing();
   void addWhole();
   void addPartial();
   void addRoles(std::vector<Slot> slots, size_t from);
   void addSizes(const std::vector<Slot> &slots, bool keepsOnes);
   void addFrame(const std::vector<Slot> &slots, const std::vector<int64_t> &sizes, bool keepsOnes);
   bool fill(LayoutFrame &frame, frontend::MeshAxisSettings &axis, const Slot &slot) const;
+  double paramsOf(const LayoutFrame &frame) const;
   void addCandidates(size_t frame);
+  void tellWhy();
   frontend::MeshAxisSettings::Entry entry(const std::string &axis, bool follows = false) const;
 
+  bool isRelaxed(Pinned what) const { return relaxed.count(what) != 0; }
+
   const Compilation &model;
+  std::set<Pinned> relaxed; ///< as if the spec did not say it
   const frontend::LayoutClause *clause = nullptr;
   int64_t ranks, batch;
   frontend::SourceRange place; ///< of the clause
