@@ -54,9 +54,13 @@ SmallVector<int> echelon::dist::over(Tensor type, StringRef axis, MeshAttr mesh)
   StateAttr state = stateOf(type);
   if (!state)
     return result;
-  for (int m : mesh.nest(axis))
+  for (int m = 0; m < state.size(); ++m)
     if (state[m].hold == Hold::Split && state[m].axis == axis)
       result.push_back(m);
+  if (result.size() > 1) { // one has no order
+    const SmallVector<int> order = mesh.nest(axis);
+    llvm::sort(result, [&](int a, int b) { return llvm::find(order, a) < llvm::find(order, b); });
+  }
   for (int m = 0; m < state.size(); ++m)
     if (state[m].hold == Hold::Cut && state[m].axis == axis)
       result.push_back(m);
