@@ -52,7 +52,7 @@ Convergence::Convergence(std::vector<RunCurve> of, Target to) : target(to) {
     extreme = target.isBelow ? std::min(extreme, ends) : std::max(extreme, ends);
   }
   const double way = std::max(std::abs(first - target.value), std::abs(first - extreme));
-  scale = kNear * way;
+  scale = kNear * std::max(way, 1e-12); // of curves that begin at the target and come no further
   best = bestOf(nullptr);
   if (curves.size() > 2)
     for (const RunCurve &curve : curves)
