@@ -1,8 +1,7 @@
 // rt-choose-algorithms: every collective gets the algorithm that is the fastest on the machine that the module is for.
 //
 // 1. The machine's links are asked for the ways of each message that no clause pins: its kind, bytes, ranks, and how
-// these
-//    lie over nodes. What they cannot compare stays automatic: the transport's own rule.
+//    these lie over nodes. What they cannot compare stays automatic: the transport's own rule.
 // 2. On a CPU the fastest becomes the call's algorithm.
 // 3. On a GPU the library sends. It asks for each message of a group, by bytes: its table has a row for each size that
 //    the program sends over the group, up to which the row holds. Sizes that go the same way have one.
