@@ -23,6 +23,7 @@ if sys.argv[1] == "data":
 
     trace("slow.json", lambda rank, step: [0.5, 0.5, 0.5, 2.5][rank])
     trace("still.json", lambda rank, step: 0)
+    trace("idle.json", lambda rank, step: rank)
     trace("noise.json", lambda rank, step: 0.75 if (rank + step) % 2 else 1.25)
     events = [1, {"ph": 5}, {"ph": "X", "cat": [], "pid": "one", "args": 7}, {"ph": "X", "pid": 0, "dur": 1e300, "args": {}}]
     strange = json.loads((folder / "slow.json").read_text())
