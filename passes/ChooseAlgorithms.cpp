@@ -1,11 +1,11 @@
 // rt-choose-algorithms: every collective gets the algorithm that is the fastest on the machine that the module is for.
 //
 // 1. The machine's links are asked for the ways of each message that no clause pins: its kind, bytes, ranks, and how
-// these
-//    lie over nodes. What they cannot compare stays automatic: the transport's own rule.
+//    these lie over nodes. What they cannot compare stays automatic: the transport's own rule.
 // 2. On a CPU the fastest becomes the call's algorithm.
 // 3. On a GPU the library sends. It asks for each message of a group, by bytes: its table has a row for each size that
-//    the program sends over the group, up to which the row holds. Sizes that go the same way have one.
+//    the program sends over the group, up to which the row holds. Sizes that go the same way have one. A size of which
+//    there is no choice stays the library's own: no row of another size holds for it.
 #include "ir/dist/State.h"
 #include "ir/rt/Chosen.h"
 #include "ir/rt/Rt.h"
@@ -52,8 +52,8 @@ struct ChooseAlgorithms : echelon::impl::ChooseAlgorithmsBase<ChooseAlgorithms> 
     if (!machine || !mesh)
       return;
     getOperation().walk([&](rt::CollectiveOp op) { choose(op, *machine, mesh); });
-    if (!rows.empty())
-      getOperation()->setAttr(rt::kTuner, tuner());
+    if (ArrayAttr table = tuner(); !table.empty())
+      getOperation()->setAttr(rt::kTuner, table);
   }
 
   void choose(rt::CollectiveOp op, const planner::Machine &machine, dist::MeshAttr mesh) {
@@ -65,27 +65,34 @@ struct ChooseAlgorithms : echelon::impl::ChooseAlgorithmsBase<ChooseAlgorithms> 
         return way.source == planner::Way::Library;
       return way.source == planner::Way::Textbook || !isOfLibrary(way); // NCCL's trees and rings are pipelines
     });
+    if (isGpu)
+      addRow(op, ways);
     if (ways.size() < 2)
       return;
     Builder builder(&getContext());
     op->setAttr(rt::kChosen, builder.getStringAttr(reasonOf(ways)));
     const planner::Way &fastest = ways.front();
-    if (isGpu && op.getKind() != "all_to_all") // which is sends and receives
-      rows[{op.getKind().str(), op->getAttrOfType<IntegerAttr>(rt::kGroup).getInt()}].try_emplace(op.messageBytes(),
-                                                                                                  Row{fastest, ways});
-    else if (!isGpu && !fastest.algorithm.empty())
+    if (!isGpu && !fastest.algorithm.empty())
       op.setAlgorithm(fastest.algorithm);
   }
 
 private:
   struct Row {
-    planner::Way way;
-    std::vector<planner::Way> ways;
+    std::vector<planner::Way> ways; ///< fewer than two: there is no choice
+
+    bool isChosen() const { return ways.size() > 1; }
+    planner::Way way() const { return isChosen() ? ways.front() : planner::Way(); }
     bool isSame(const Row &other) const {
-      return way.algorithm == other.way.algorithm && protocolOf(way) == protocolOf(other.way) &&
-             way.channels == other.way.channels;
+      const planner::Way own = way(), its = other.way();
+      return own.algorithm == its.algorithm && protocolOf(own) == protocolOf(its) && own.channels == its.channels;
     }
   };
+
+  void addRow(rt::CollectiveOp op, const std::vector<planner::Way> &ways) {
+    auto group = op->getAttrOfType<IntegerAttr>(rt::kGroup);
+    if (group && op.getKind() != "all_to_all") // which is sends and receives
+      rows[{op.getKind().str(), group.getInt()}].try_emplace(op.messageBytes(), Row{ways});
+  }
 
   ArrayAttr tuner() {
     Builder b(&getContext());
@@ -93,16 +100,17 @@ private:
     for (const auto &[of, bySize] : rows)
       for (auto row = bySize.begin(); row != bySize.end(); ++row) {
         const auto next = std::next(row);
-        if (next != bySize.end() && row->second.isSame(next->second))
-          continue; // it holds for more bytes, too
-        const std::string &algorithm = row->second.way.algorithm;
+        if (next != bySize.end() ? row->second.isSame(next->second) : !row->second.isChosen())
+          continue; // it holds for more bytes, too; of the largest without a choice none holds
+        const planner::Way way = row->second.way();
+        const std::string why = row->second.isChosen() ? reasonOf(row->second.ways) : std::string("there is no choice");
         list.push_back(b.getDictionaryAttr(
             {b.getNamedAttr("op", b.getStringAttr(of.first)), b.getNamedAttr("group", b.getI64IntegerAttr(of.second)),
              b.getNamedAttr("most", b.getI64IntegerAttr(next == bySize.end() ? 0 : row->first)),
-             b.getNamedAttr("algorithm", b.getStringAttr(algorithm.empty() ? "any" : algorithm)),
-             b.getNamedAttr("protocol", b.getStringAttr(protocolOf(row->second.way))),
-             b.getNamedAttr("channels", b.getI64IntegerAttr(row->second.way.channels)),
-             b.getNamedAttr("why", b.getStringAttr(reasonOf(row->second.ways)))}));
+             b.getNamedAttr("algorithm", b.getStringAttr(way.algorithm.empty() ? "any" : way.algorithm)),
+             b.getNamedAttr("protocol", b.getStringAttr(protocolOf(way))),
+             b.getNamedAttr("channels", b.getI64IntegerAttr(way.channels)),
+             b.getNamedAttr("why", b.getStringAttr(why))}));
       }
     return b.getArrayAttr(list);
   }

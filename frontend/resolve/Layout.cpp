@@ -147,8 +147,8 @@ void TrainResolver::parts(const SplitClause &c, MeshAxisSettings &axis) {
   const int64_t wanted = axis.size * axis.chunks;
   if (!axis.balanced && !layoutOpen && int64_t(c.counts.size()) != wanted)
     error(Code::E0404, c.partsRange,
-          std::to_string(c.counts.size()) + (c.counts.size() == 1 ? " part is given, and " : " parts are given, and ") + axis.name + " = " + std::to_string(axis.size) +
-              " ranks take " +
+          std::to_string(c.counts.size()) + (c.counts.size() == 1 ? " part is given, and " : " parts are given, and ") +
+              axis.name + " = " + std::to_string(axis.size) + " ranks take " +
               (axis.chunks > 1 ? std::to_string(axis.chunks) + " each, " + std::to_string(wanted) + " in all"
                                : "one each"));
 }

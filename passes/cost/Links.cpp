@@ -34,6 +34,7 @@ public:
 
   Attribute of(const planner::Machine &machine) {
     SmallVector<NamedAttribute> all;
+    add(all, "nodes", machine.nodes, 1);
     add(all, "per_node", machine.perNode, 0);
     add(all, "spread", machine.spread);
     all.push_back(b.getNamedAttr("link", of(machine.link)));
@@ -147,6 +148,7 @@ std::optional<planner::Machine> echelon::linksOf(ModuleOp module) {
   if (!from)
     return std::nullopt;
   planner::Machine made;
+  made.nodes = whole(from, "nodes", 1);
   made.perNode = whole(from, "per_node", 1);
   made.spread = number(from, "spread");
   if (auto link = from.getAs<DictionaryAttr>("link"))

@@ -6,9 +6,10 @@
 
 namespace echelon {
 
-/// Of a module: the links of the machine that it is for, {per_node = 8, link = {bandwidth = 3.0e+11, latency
-/// = 3.0e-06}, network = {…}, tiers = [{count = 4, link = {…}}]}. A link may have lanes, costs = {hop = …}, curves =
-/// [{name, ranks, bytes, seconds}], protocols = [{name, start, rank, rate, few, network, limit, channels, in_switch}].
+/// Of a module: the links of the machine that it is for, {nodes = 4, per_node = 8, link = {bandwidth = 3.0e+11,
+/// latency = 3.0e-06}, network = {…}, tiers = [{count = 4, link = {…}}]}. A link may have lanes, costs = {hop = …},
+/// curves = [{name, ranks, bytes, seconds}], protocols = [{name, start, rank, rate, few, network, limit, channels,
+/// in_switch}].
 /// Not there where nobody has measured or described the machine. Of a measured one `spread`: how far measurements lie
 /// apart, as a part.
 inline constexpr llvm::StringLiteral kLinks = "dist.links";

@@ -229,8 +229,9 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       cost.memory.total - cost.memory.params - cost.memory.optimizer - cost.memory.gradients - cost.memory.activations;
   if (module->hasAttr(kHeld)) { // what the program would take is not asked for
     const HeldMemory held = heldMemory(module);
+    const int64_t buffers = cost.inputBytes + cost.copyBytes;
     cost.memory = {int64_t(held.params),      int64_t(held.gradients), int64_t(held.optimizer),
-                   int64_t(held.activations), cost.inputBytes,         int64_t(held.total()) + cost.inputBytes};
+                   int64_t(held.activations), buffers,                 int64_t(held.total()) + buffers};
   }
   return cost;
 }

@@ -13,10 +13,11 @@ constexpr double kNear = 0.1;   // of the way to the target: from there on error
 constexpr double kEnd = 1e9;    // steps: what takes more is not reached
 constexpr double kTiny = 1e-9;  // of the best value: what is left to a floor at least
 
-/// Steps of a degree for those of the least one.
+/// Steps of a degree for those of the least one. Below that one, a degree is taken to need its own part of the steps at
+/// least: a steeper line would come to 0.
 double stretch(double beyond, double slope) {
   if (slope >= 0)
-    return 1 + slope * beyond;
+    return 1 + (beyond < 0 ? std::min(slope, 1.0) : slope) * beyond;
   const double q = 1 / (1 - slope);
   return q + (1 - q) / (1 + beyond);
 }
@@ -51,7 +52,7 @@ Convergence::Convergence(std::vector<RunCurve> of, Target to) : target(to) {
     extreme = target.isBelow ? std::min(extreme, ends) : std::max(extreme, ends);
   }
   const double way = std::max(std::abs(first - target.value), std::abs(first - extreme));
-  scale = kNear * way;
+  scale = kNear * std::max(way, 1e-12); // of curves that begin at the target and come no further
   best = bestOf(nullptr);
   if (curves.size() > 2)
     for (const RunCurve &curve : curves)

@@ -67,15 +67,17 @@ module attributes {dist.mesh = #dist.mesh<dp = 4 [batch], tp = 2 []>,
 
 !few = !rt.buffer<[n=1024], f32>
 !some = !rt.buffer<[n=4096], f32>
+!part = !rt.buffer<[n=2097152], f32>
 !many = !rt.buffer<[n=16777216], f32>
 
 // A library is told by group and size; its protocols are no algorithms of ours. Sizes that go the same way have one row.
+// Of a large gather there is one way alone, which is no choice: the row of the small one ends with its size.
 // CHECK: module
 // CHECK-NOT: rt.tuner
 // CHECK-NOT: rt.chosen
 // GPU: module attributes
 // GPU-SAME: rt.tuner = [
-// GPU-SAME: {algorithm = "ring", channels = 0 : i64, group = 0 : i64, most = 0 : i64, op = "all_gather", protocol = "ll128", why = "ring ll128
+// GPU-SAME: {algorithm = "ring", channels = 0 : i64, group = 0 : i64, most = 16384 : i64, op = "all_gather", protocol = "ll128", why = "ring ll128
 // GPU-SAME: {algorithm = "ring", channels = 0 : i64, group = 0 : i64, most = 16384 : i64, op = "all_reduce", protocol = "ll128", why = "ring ll128 {{[^;]*}}; ring simple
 // GPU-SAME: {algorithm = "nvls", channels = 16 : i64, group = 0 : i64, most = 0 : i64, op = "all_reduce", protocol = "simple", why = "nvls switch
 module attributes {dist.mesh = #dist.mesh<dp = 8 [batch]>,
@@ -87,6 +89,7 @@ module attributes {dist.mesh = #dist.mesh<dp = 8 [batch]>,
   rt.function @train {
     %few = rt.alloc work : !few
     %some = rt.alloc work : !some
+    %part = rt.alloc work : !part
     %many = rt.alloc work : !many
     // GPU: with "automatic" why "a" {rt.chosen = "ring ll128
     rt.collective "all_reduce" %few, %few count 1024 "Sum" over [0] ranks 8 "dp" with "automatic" why "a" {rt.group = 0} : !few, !few
@@ -95,6 +98,8 @@ module attributes {dist.mesh = #dist.mesh<dp = 8 [batch]>,
     rt.collective "all_reduce" %many, %many count 16777216 "Sum" over [0] ranks 8 "dp" with "automatic" why "c" {rt.group = 0} : !many, !many
     // GPU: rt.collective "all_gather" {{.*}} with "automatic" why "d" {rt.chosen = "ring ll128
     rt.collective "all_gather" %few, %some count 512 over [0] ranks 8 "dp" with "automatic" why "d" {rt.group = 0} : !few, !some
+    // GPU: rt.collective "all_gather" {{.*}} with "automatic" why "e" {rt.group = 0
+    rt.collective "all_gather" %part, %many count 2097152 over [0] ranks 8 "dp" with "automatic" why "e" {rt.group = 0} : !part, !many
   }
 }
 

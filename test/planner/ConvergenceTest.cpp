@@ -100,6 +100,17 @@ TEST(Convergence, TellsARateThatFallsWithTheDegree) {
   EXPECT_NEAR(fit.stepsTo(32).steps.value_or(0), beyond, 0.25 * beyond);
 }
 
+/// Where steps grow faster than degrees, one below all that were seen needs fewer steps, not none.
+TEST(Convergence, BelowTheLeastDegree) {
+  const Law law = [](double i, double m) { return 0.2 + 2 * std::exp(-i / (3 * m * m)); };
+  const Convergence fit(curvesOf(law, {4, 8, 16}, 3000, 25), {0.3, true});
+  const auto one = fit.stepsTo(1).steps, two = fit.stepsTo(2).steps, four = fit.stepsTo(4).steps;
+  ASSERT_TRUE(one && two && four);
+  EXPECT_GT(*one, 0);
+  EXPECT_LT(*one, *two);
+  EXPECT_LT(*two, *four);
+}
+
 /// Batches: steps of larger ones come further, up to the noise's own size, 200 samples.
 TEST(Convergence, TellsAPowerThatGrowsWithTheDegree) {
   const Law law = [](double i, double m) { return 0.3 + 2 * std::pow(1 + i / (1 + 200 / m), -0.9); };

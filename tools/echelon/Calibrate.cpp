@@ -10,7 +10,7 @@ namespace echelon {
 void addCalibrate(CLI::App &app, int &exitCode) {
   auto options = std::make_shared<CalibrateOptions>();
   CLI::App *command = app.add_subcommand(
-      "calibrate", "measure this machine's cores, memory and messages, for plan; at most two minutes");
+      "calibrate", "measure this machine's cores, memory and messages, for plan; about two and a half minutes");
   command->add_option("--ranks", options->ranks, "ranks that compute at once (as many as there are cores)")
       ->check(wholeFrom<int64_t>(1, "ranks"));
   command->add_option("--transport", options->transport, "shm (the default), threads or mpi")

@@ -55,7 +55,7 @@ void moveToWaits(llvm::ArrayRef<mlir::Operation *> calls, std::vector<double> &s
 std::string machineText(const StepCost &cost) {
   if (cost.measuredIn.empty())
     return cost.machine.name + ", as the spec has it";
-  return "this machine as measured " + (cost.machine.measured.empty() ? "some day" : cost.machine.measured.front()) +
+  return "this machine as measured " + (cost.machine.measured.empty() ? "once" : cost.machine.measured.front()) +
          ", in " + cost.measuredIn;
 }
 } // namespace

@@ -159,7 +159,7 @@ std::string StepCost::text(int64_t bytes) const {
   if (machine.isTypical)
     os << "this machine, by typical figures of a core that nobody has measured here; echelon calibrate measures it\n";
   else if (!measuredIn.empty())
-    os << "this machine, as measured " << (machine.measured.empty() ? "some day" : machine.measured.front())
+    os << "this machine, as measured " << (machine.measured.empty() ? "once" : machine.measured.front())
        << "; spread " << llvm::format("%.3g", 100 * machine.spread) << " %: " << frontend::printable(measuredIn)
        << "\n";
   else

@@ -4,6 +4,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -22,7 +23,7 @@ Computed computedOf(const nlohmann::json &events) {
     if (!event.is_object() || textIn(event, "ph") != "X")
       continue;
     const std::string kind = textIn(event, "cat");
-    if (kind == "messages" || kind == "step" || kind == "log" || kind == "other")
+    if (kind == "messages" || kind == "step" || kind == "between steps" || kind == "log" || kind == "other")
       continue;
     const auto arguments = event.find("args");
     const int64_t rank = countIn(event, "pid");
@@ -65,7 +66,8 @@ void fit(const Computed &computed, int64_t workers, const std::string &file, Mea
   const Spread spread = spreadOf(all), between = spreadOf(means);
   llvm::raw_string_ostream os(found.text);
   os << "as measured in " << file << ", of " << all.size() << " mini-batches of " << means.size() << " ranks: ";
-  if (int64_t(means.size()) == workers && workers > 1 && between.deviation * between.deviation > within) {
+  const bool isWorking = *std::min_element(means.begin(), means.end()) > 0; // each of them
+  if (int64_t(means.size()) == workers && workers > 1 && isWorking && between.deviation * between.deviation > within) {
     for (double mean : means)
       found.delays.constants.push_back(mean / spread.mean);
     os << "each(";

@@ -17,8 +17,11 @@ bool isByWorkers(const RunSettings &settings) { return settings.sync.has_value()
 
 double degreeOf(const RunSettings &settings) { return double(settings.sync ? settings.sync->workers : settings.batch); }
 
+/// What `<` and `>` leave out is no target: the next number is.
 planner::Target targetOf(const frontend::UntilSettings &until) {
-  return {until.value, until.comparison.front() == '<'};
+  const bool isBelow = until.comparison.front() == '<', isStrict = until.comparison.size() == 1;
+  const double end = isBelow ? -HUGE_VAL : HUGE_VAL;
+  return {isStrict ? std::nextafter(until.value, end) : until.value, isBelow};
 }
 
 namespace {

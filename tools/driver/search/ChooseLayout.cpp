@@ -64,6 +64,7 @@ void LayoutSearch::setOptions() {
   options.machineFile = asking.options.machineFile;
   options.machine = asking.options.machine;
   options.ofCluster = options.machine == Machine::Cpu;
+  options.needsNoData = asking.options.needsNoData;
   options.leavesLayoutOpen = options.anyMemory = true;
   options.warns = false;
 }

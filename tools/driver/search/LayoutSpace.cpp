@@ -1,5 +1,6 @@
 #include "tools/driver/search/LayoutSpace.h"
 
+#include "frontend/resolve/Arguments.h"
 #include "planner/search/Factors.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -182,7 +183,7 @@ void LayoutSpace::addSizes(const std::vector<Slot> &slots, bool keepsOnes) {
   }
   constexpr double kMostMeshes = 100'000;
   if (const double count = planner::factorizationsCount(ranks / said, open); count > kMostMeshes) {
-    why = "there are " + std::to_string(int64_t(count)) + " ways to share out " + std::to_string(ranks / said) +
+    why = "there are " + plain(count) + " ways to share out " + std::to_string(ranks / said) +
           " ranks over " + std::to_string(open) + " mesh axes whose sizes are auto; say some of these sizes";
     return;
   }

@@ -12,17 +12,18 @@ if sys.argv[1] == "data":
     folder = pathlib.Path(sys.argv[2]).parent
 
     def trace(name, seconds):
-        """Of four ranks and ten steps: what each computes, in two operations, and a wait that does not count."""
+        """Of four ranks and ten steps: what each computes, in two operations; a wait and an evaluation do not count."""
         events = [{"name": "rank", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "rank 0"}}]
         for rank in range(4):
             for step in range(10):
-                for kind, part in (("data", 0.25), ("products", 0.75), ("messages", 9), ("step", 10)):
+                for kind, part in (("data", 0.25), ("products", 0.75), ("messages", 9), ("step", 10), ("between steps", 50)):
                     events.append({"name": "a", "cat": kind, "ph": "X", "ts": 0, "dur": part * 1e6 * seconds(rank, step),
                                    "pid": rank, "tid": 1, "args": {"step": step + 5}})
         (folder / name).write_text(json.dumps({"traceEvents": events}))
 
     trace("slow.json", lambda rank, step: [0.5, 0.5, 0.5, 2.5][rank])
     trace("still.json", lambda rank, step: 0)
+    trace("idle.json", lambda rank, step: rank)
     trace("noise.json", lambda rank, step: 0.75 if (rank + step) % 2 else 1.25)
     events = [1, {"ph": 5}, {"ph": "X", "cat": [], "pid": "one", "args": 7}, {"ph": "X", "pid": 0, "dur": 1e300, "args": {}}]
     strange = json.loads((folder / "slow.json").read_text())
