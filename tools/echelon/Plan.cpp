@@ -351,17 +351,19 @@ void addPlan(CLI::App &app, int &exitCode) {
   command->add_option("--trace", options->trace, "a file for what the step does when, for ui.perfetto.dev")
       ->type_name("FILE")
       ->excludes(other);
-  command
-      ->add_option("--delays", options->delays,
-                   "a trace of a run (run --trace): under a sync policy, delays as its ranks had them")
-      ->type_name("TRACE")
-      ->excludes(other);
+  CLI::Option *delays =
+      command
+          ->add_option("--delays", options->delays,
+                       "a trace of a run (run --trace): under a sync policy, delays as its ranks had them")
+          ->type_name("TRACE")
+          ->excludes(other);
   command
       ->add_option("--history", options->history,
                    "logs of other runs of this train block, LOG, under a sync policy also WORKERS=LOG: which size of "
                    "the mesh axis that is auto meets until soonest")
       ->type_name("LOG")
-      ->excludes(other);
+      ->excludes(other)
+      ->excludes(delays);
   command->footer("Examples:\n  echelon plan spec.ech\n  echelon plan spec.ech --json | jq .memory_bytes\n"
                   "  echelon plan spec.ech --trace step.json\n"
                   "  echelon plan before.ech after.ech\n"

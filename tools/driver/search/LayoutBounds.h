@@ -2,7 +2,8 @@
 //
 // 1. The whole: one rank with the whole batch in one pass. Ranks that share it do no less than their part of it each.
 // 2. The part of a rank: tensors split as they are, few samples in a pass, two ranks for samples instead of all, no
-//    stages. Its passes, its messages and its update are those of the layout, but for how many ranks share them.
+//    stages. Its passes and its messages are those of the layout, but for how many ranks share them. Its update is left
+//    out.
 #pragma once
 #include "tools/driver/search/LayoutSpace.h"
 #include "tools/driver/search/PartProgram.h"
