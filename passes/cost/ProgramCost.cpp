@@ -228,7 +228,8 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
   cost.memory.buffers =
       cost.memory.total - cost.memory.params - cost.memory.optimizer - cost.memory.gradients - cost.memory.activations;
   if (module->hasAttr(kHeld)) { // what the program would take is not asked for
-    const HeldMemory held = heldMemory(module);
+    HeldMemory held = heldMemory(module);
+    held.optimizer = std::max(held.optimizer - double(away), 0.0);
     const int64_t buffers = cost.inputBytes + cost.copyBytes;
     cost.memory = {int64_t(held.params),      int64_t(held.gradients), int64_t(held.optimizer),
                    int64_t(held.activations), buffers,                 int64_t(held.total()) + buffers};
