@@ -231,8 +231,12 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
     HeldMemory held = heldMemory(module);
     held.optimizer = std::max(held.optimizer - double(away), 0.0);
     const int64_t buffers = cost.inputBytes + cost.copyBytes;
-    cost.memory = {int64_t(held.params),      int64_t(held.gradients), int64_t(held.optimizer),
-                   int64_t(held.activations), buffers,                 int64_t(held.total()) + buffers};
+    cost.memory = {int64_t(held.params),
+                   int64_t(held.gradients),
+                   int64_t(held.optimizer),
+                   int64_t(held.activations),
+                   buffers,
+                   int64_t(held.total()) + buffers};
   }
   return cost;
 }

@@ -8,13 +8,13 @@ namespace echelon {
 
 /// How a step is placed and computed, beside what its module says.
 struct StepPlace {
-  int64_t perNode = 1; ///< ranks of a node
-  bool isTf32 = false; ///< products of numbers of four bytes are of 19 bits
+  int64_t perNode = 1;                                      ///< ranks of a node
+  bool isTf32 = false;                                      ///< products of numbers of four bytes are of 19 bits
   std::vector<std::string> functions = {"train", "update"}; ///< what is done, in order, of those that there are
 };
 
-/// What these functions do, one after the other, of a module whose arenas are planned. `calls`: gets the operations that
-/// its actions are of, by Action::call.
+/// What these functions do, one after the other, of a module whose arenas are planned. `calls`: gets the operations
+/// that its actions are of, by Action::call.
 planner::Step stepOf(mlir::ModuleOp module, const StepPlace &place, std::vector<mlir::Operation *> *calls = nullptr);
 
 /// One message as a rank sees it.

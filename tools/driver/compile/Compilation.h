@@ -139,7 +139,7 @@ private:
   void annotateLinks();
   mlir::LocationAttr locationOf(const frontend::SourceRange &at) const;
   // DataChecks.cpp
-  bool checkData();  ///< files, shapes, types, values; the steps of `epochs`
+  bool checkData(); ///< files, shapes, types, values; the steps of `epochs`
   bool isWithout(const runtime::DataSpec &spec, frontend::SourceRange range);
   void checkFiles(); ///< files alone, where the model's inputs are not known
   std::string openSource(const runtime::DataSpec &spec, frontend::SourceRange range, runtime::DataDescription &found);

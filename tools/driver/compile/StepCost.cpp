@@ -159,9 +159,8 @@ std::string StepCost::text(int64_t bytes) const {
   if (machine.isTypical)
     os << "this machine, by typical figures of a core that nobody has measured here; echelon calibrate measures it\n";
   else if (!measuredIn.empty())
-    os << "this machine, as measured " << (machine.measured.empty() ? "once" : machine.measured.front())
-       << "; spread " << llvm::format("%.3g", 100 * machine.spread) << " %: " << frontend::printable(measuredIn)
-       << "\n";
+    os << "this machine, as measured " << (machine.measured.empty() ? "once" : machine.measured.front()) << "; spread "
+       << llvm::format("%.3g", 100 * machine.spread) << " %: " << frontend::printable(measuredIn) << "\n";
   else
     os << machine.name << ": " << machine.nodes << (machine.nodes == 1 ? " node of " : " nodes of ") << machine.perNode
        << " x " << machine.device.name << "\n";

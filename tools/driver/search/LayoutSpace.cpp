@@ -183,8 +183,8 @@ void LayoutSpace::addSizes(const std::vector<Slot> &slots, bool keepsOnes) {
   }
   constexpr double kMostMeshes = 100'000;
   if (const double count = planner::factorizationsCount(ranks / said, open); count > kMostMeshes) {
-    why = "there are " + plain(count) + " ways to share out " + std::to_string(ranks / said) +
-          " ranks over " + std::to_string(open) + " mesh axes whose sizes are auto; say some of these sizes";
+    why = "there are " + plain(count) + " ways to share out " + std::to_string(ranks / said) + " ranks over " +
+          std::to_string(open) + " mesh axes whose sizes are auto; say some of these sizes";
     return;
   }
   for (const std::vector<int64_t> &parts : planner::factorizationsOf(ranks / said, open)) {
