@@ -14,6 +14,7 @@
 #include "passes/Phase.h"
 #include "passes/cost/Links.h"
 #include "passes/cost/ProgramCost.h"
+#include "passes/cost/StepProgram.h"
 #include "planner/machine/Choice.h"
 #include "planner/timeline/Groups.h"
 #include "llvm/ADT/MapVector.h"
@@ -223,17 +224,12 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (!links || !sum || bucketMegabytes.hasValue() || kind.bytes <= kMega)
       return usual;
     MeshAttr mesh = meshOf(sum);
-    std::vector<int64_t> sizes, axes;
-    for (int m = 0; m < mesh.size(); ++m)
-      sizes.push_back(mesh.sizeOf(m));
-    std::string over;
-    for (StringRef name : ech::strings(sum.getOver())) {
-      axes.push_back(mesh.index(name));
-      over += (over.empty() ? "" : "+") + name.str();
-    }
+    SmallVector<int> over;
+    for (StringRef name : ech::strings(sum.getOver()))
+      over.push_back(mesh.index(name));
     planner::Message message;
     message.bytes = double(kind.whole);
-    message.group = planner::groupOf(sizes, axes, links->perNode);
+    message.group = planner::groupOf(sizesOf(mesh), {over.begin(), over.end()}, links->perNode);
     message.isOfUpdate = isOfUpdate(sum);
     if (StringRef said = sum.getAlgorithm(); said != "auto" && said != "native" && !said.ends_with("_summands"))
       message.algorithm = said.str();
@@ -242,7 +238,7 @@ struct GroupMessages : echelon::impl::GroupMessagesBase<GroupMessages> {
     if (!bucket || bucket->bytes == double(usual) * iterations)
       return usual;
     const int64_t megabytes = std::max<int64_t>(int64_t(bucket->bytes / iterations) / kMega, 1);
-    std::string line = "buckets of all_reduce over " + over + " hold " + std::to_string(megabytes) +
+    std::string line = "buckets of all_reduce over " + mesh.names(over) + " hold " + std::to_string(megabytes) +
                        " MB: " + inTime(bucket->seconds) + "; of " + std::to_string(bucketMegabytes) + " MB " +
                        inTime(bucket->secondsOtherwise);
     if (!llvm::is_contained(told, line))

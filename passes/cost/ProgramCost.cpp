@@ -11,6 +11,7 @@
 #include "passes/Phase.h"
 #include "passes/cost/HeldMemory.h"
 #include "passes/cost/Links.h"
+#include "passes/cost/StepProgram.h"
 #include "runtime/launch/Printable.h"
 #include "runtime/program/OffloadPiece.h"
 #include "llvm/ADT/StringExtras.h"
@@ -203,9 +204,7 @@ ProgramCost echelon::programCost(ModuleOp module, bool saves) {
       if (made && used && counted.insert(*alloc.getOffset()).second)
         cost.memory.gradients += rt::buffer(alloc).bytes();
     });
-    SmallVector<int64_t> sizes;
-    for (int m = 0; mesh && m < mesh.size(); ++m)
-      sizes.push_back(mesh.sizeOf(m));
+    const std::vector<int64_t> sizes = sizesOf(mesh);
     addMessages(train, sizes, cost.messages);
     auto ofPolicy = [&](StringRef step, std::vector<MessageCost> &messages) {
       if (auto function = dyn_cast_or_null<rt::FunctionOp>(SymbolTable::lookupSymbolIn(module, step)))

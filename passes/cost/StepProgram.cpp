@@ -34,13 +34,6 @@ std::string algorithmOf(StringRef algorithm) {
   return algorithm == "automatic" || algorithm == "native" ? "" : algorithm.str();
 }
 
-std::vector<int64_t> sizesOf(dist::MeshAttr mesh) {
-  std::vector<int64_t> sizes;
-  for (int m = 0; mesh && m < mesh.size(); ++m)
-    sizes.push_back(mesh.sizeOf(m));
-  return sizes;
-}
-
 planner::Precision precisionOf(Type type, bool isTf32) {
   if (type.isF64())
     return planner::Precision::Fp64;
@@ -379,6 +372,13 @@ private:
 };
 
 } // namespace
+
+std::vector<int64_t> echelon::sizesOf(dist::MeshAttr mesh) {
+  std::vector<int64_t> sizes;
+  for (int m = 0; mesh && m < mesh.size(); ++m)
+    sizes.push_back(mesh.sizeOf(m));
+  return sizes;
+}
 
 planner::Step echelon::stepOf(ModuleOp module, const StepPlace &place, std::vector<Operation *> *calls) {
   return Walk(module, place).run(calls);

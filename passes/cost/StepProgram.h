@@ -13,6 +13,9 @@ struct StepPlace {
   std::vector<std::string> functions = {"train", "update"}; ///< what is done, in order, of those that there are
 };
 
+/// Of the mesh axes, in order; none where there is no mesh.
+std::vector<int64_t> sizesOf(dist::MeshAttr mesh);
+
 /// What these functions do, one after the other, of a module whose arenas are planned. `calls`: gets the operations
 /// that its actions are of, by Action::call.
 planner::Step stepOf(mlir::ModuleOp module, const StepPlace &place, std::vector<mlir::Operation *> *calls = nullptr);

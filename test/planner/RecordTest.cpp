@@ -2,6 +2,7 @@
 // step takes.
 #include "planner/timeline/Timeline.h"
 #include "runtime/program/Turns.h"
+#include "test/planner/PlainMachine.h"
 #include "gtest/gtest.h"
 #include <algorithm>
 #include <map>
@@ -11,20 +12,6 @@ using namespace echelon::planner;
 using echelon::runtime::stageOrderNamed;
 
 namespace {
-
-/// A device of 1 flop/s and links of 1 byte/s.
-Machine plainMachine(double hostSeconds = 0) {
-  Machine machine;
-  machine.perNode = 8;
-  machine.device.peaks[Precision::Fp32] = 1;
-  machine.device.bandwidth = 1e30;
-  machine.device.efficiency = {{"product", 1}, {"memory", 1}};
-  machine.device.costs["host"] = hostSeconds;
-  machine.link.bandwidth = 1;
-  machine.link.latency = 0;
-  machine.network = machine.link;
-  return machine;
-}
 
 constexpr size_t kProducts = 2, kOverDp = 3, kOverPp = 4, kOverTp = 5;
 

@@ -2,6 +2,7 @@
 // seconds.
 #include "planner/timeline/Timeline.h"
 #include "runtime/program/Turns.h"
+#include "test/planner/PlainMachine.h"
 #include "gtest/gtest.h"
 #include <random>
 
@@ -9,19 +10,6 @@ using namespace echelon::planner;
 using echelon::runtime::stageOrderNamed;
 
 namespace {
-
-Machine plainMachine(double hostSeconds = 0) {
-  Machine machine;
-  machine.perNode = 8;
-  machine.device.peaks[Precision::Fp32] = 1;
-  machine.device.bandwidth = 1e30;
-  machine.device.efficiency = {{"product", 1}, {"memory", 1}};
-  machine.device.costs["host"] = hostSeconds;
-  machine.link.bandwidth = 1;
-  machine.link.latency = 0;
-  machine.network = machine.link;
-  return machine;
-}
 
 /// Makes steps: works of so many seconds, sends of so many.
 struct Maker {

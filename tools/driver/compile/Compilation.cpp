@@ -221,6 +221,13 @@ static void addDeclared(const Program &program, const Body &model, std::map<std:
       add(block.body);
 }
 
+std::string Compilation::firstError() const {
+  for (const Diagnostic &said : diagnostics.sorted())
+    if (said.severity == Severity::Error)
+      return said.message;
+  return "";
+}
+
 //===- plan to IR -------------------------------------------------------------------------------------------------===//
 
 void Compilation::openContext() {

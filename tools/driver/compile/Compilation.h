@@ -100,6 +100,7 @@ public:
   bool findMachine(std::string &why);
   /// Prints what was found, and returns whether there were errors.
   bool printDiagnostics() const;
+  std::string firstError() const; ///< what it says; empty: there is none
 
   CompileOptions options; // its machine is settled by resolve()
   frontend::SourceManager sources;

@@ -7,6 +7,7 @@
 #include "ir/rt/Times.h"
 #include "mlir/IR/Builders.h"
 #include "passes/cost/CallName.h"
+#include "passes/cost/StepProgram.h"
 #include "tools/driver/compile/StepCost.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -27,12 +28,7 @@ std::vector<double> secondsOfCalls(const StepRecord &told) {
 }
 
 /// How often the first stage does an operation in a step.
-int64_t timesOf(mlir::Operation *op, dist::MeshAttr mesh) {
-  llvm::SmallVector<int64_t> sizes;
-  for (int m = 0; mesh && m < mesh.size(); ++m)
-    sizes.push_back(mesh.sizeOf(m));
-  return rt::timesOf(op, sizes).of(0);
-}
+int64_t timesOf(mlir::Operation *op, dist::MeshAttr mesh) { return rt::timesOf(op, sizesOf(mesh)).of(0); }
 
 /// What a message that is started takes is known where it is waited for, by a profile and so here: of a start nothing
 /// is said, and each wait for its ticket has an equal share. Negative: nothing is said.

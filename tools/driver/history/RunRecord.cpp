@@ -24,15 +24,14 @@ planner::Target targetOf(const frontend::UntilSettings &until) {
   return {isStrict ? std::nextafter(until.value, end) : until.value, isBelow};
 }
 
-namespace {
-/// The name in the log's rows of the evaluation that `until` looks at: the unnamed one, else the first.
-std::string evaluationOf(const RunSettings &settings) {
+const frontend::EvaluationSettings *evaluationOf(const RunSettings &settings) {
   for (const frontend::EvaluationSettings &evaluation : settings.evaluations)
     if (evaluation.name.empty())
-      return "";
-  return settings.evaluations.empty() ? "" : settings.evaluations.front().name;
+      return &evaluation;
+  return settings.evaluations.empty() ? nullptr : &settings.evaluations.front();
 }
 
+namespace {
 /// Rows as they come.
 struct Reader {
   const std::string &metric, evaluation;
@@ -132,7 +131,8 @@ bool readRecord(const std::string &argument, const RunSettings &settings, RunRec
     why = std::strerror(errno);
     return false;
   }
-  Reader reader = {settings.until->metric, evaluationOf(settings), record, {}, {}};
+  const frontend::EvaluationSettings *evaluation = evaluationOf(settings);
+  Reader reader = {settings.until->metric, evaluation ? evaluation->name : "", record, {}, {}}; // its name in rows
   for (std::string line; std::getline(stream, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, false);
     if (row.is_object())

@@ -22,6 +22,9 @@ struct RunRecord {
 bool isByWorkers(const frontend::RunSettings &settings);
 double degreeOf(const frontend::RunSettings &settings);
 
+/// The evaluation that `until` looks at: the unnamed one, else the first. Null: there is none.
+const frontend::EvaluationSettings *evaluationOf(const frontend::RunSettings &settings);
+
 planner::Target targetOf(const frontend::UntilSettings &until);
 
 /// Reads LOG, or WORKERS=LOG, which `run --log` wrote of a run of this train block, but for its degree or batch. False:

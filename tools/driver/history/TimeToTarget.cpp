@@ -50,13 +50,6 @@ OpenAxis openAxisOf(const frontend::Train &train, const std::string &batchAxis) 
   return open;
 }
 
-std::string firstError(const Compilation &compilation) {
-  for (const frontend::Diagnostic &said : compilation.diagnostics.sorted())
-    if (said.severity == frontend::Severity::Error)
-      return said.message;
-  return "it does not compile";
-}
-
 /// One row, with all but what the logs say of it.
 struct Asked {
   DegreePlan plan;
@@ -74,7 +67,8 @@ Asked ask(CompileOptions options, const std::string &axis, int64_t size, std::op
   asked.plan.batch = batch.value_or(0);
   Compilation compilation(options);
   if (!compilation.parse() || !compilation.resolve() || !compilation.elaborate() || !compilation.lower(Stage::Shaped)) {
-    asked.plan.refused = firstError(compilation);
+    const std::string why = compilation.firstError();
+    asked.plan.refused = why.empty() ? "it does not compile" : why;
     return asked;
   }
   ProgramCost cost = programCost(*compilation.module);
@@ -225,10 +219,8 @@ std::optional<RunSettings> askAll(const CompileOptions &options, const std::vect
 
 /// Steps between the evaluations that `until` looks at.
 int64_t everyOf(const RunSettings &settings) {
-  for (const frontend::EvaluationSettings &evaluation : settings.evaluations)
-    if (evaluation.name.empty())
-      return std::max<int64_t>(evaluation.everySteps, 1);
-  return settings.evaluations.empty() ? 1 : std::max<int64_t>(settings.evaluations.front().everySteps, 1);
+  const frontend::EvaluationSettings *evaluation = evaluationOf(settings);
+  return evaluation ? std::max<int64_t>(evaluation->everySteps, 1) : 1;
 }
 } // namespace
 

@@ -176,7 +176,7 @@ void LayoutSearch::refuseForMemory(const planner::SearchResult &result) {
       const PlannedLayout layout = space->layoutOf(space->candidates[result.refused.front()]);
       Trial again(options);
       again.ask(layout);
-      why += "; " + layout.text() + " is refused: " + again.firstError();
+      why += "; " + layout.text() + " is refused: " + again.compilation.firstError();
     }
     return refuse(why);
   }

@@ -88,11 +88,4 @@ std::vector<std::string> Trial::namesToKeep() {
   return compilation.elaborate() ? valuesToKeep(*compilation.module) : std::vector<std::string>();
 }
 
-std::string Trial::firstError() const {
-  for (const Diagnostic &said : compilation.diagnostics.sorted())
-    if (said.severity == Severity::Error)
-      return said.message;
-  return "";
-}
-
 } // namespace echelon

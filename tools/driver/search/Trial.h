@@ -17,7 +17,6 @@ public:
   /// Names of all values that `recompute keep` can name, in the order of the model.
   std::vector<std::string> namesToKeep();
   /// The first thing that the compilation was told of.
-  std::string firstError() const;
 
   Compilation compilation;
   frontend::RunSettings resolved; ///< before any layout; `recompute auto` as if there were no such clause
